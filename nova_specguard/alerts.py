@@ -1,0 +1,232 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Permanent alert codes and the log lines that carry them.
+
+A line is ``CODE key=value ...`` in logfmt. The codes and keys are an
+interface: alerting rules and dashboards are written for them.
+"""
+
+import collections
+import functools
+import json
+import re
+import threading
+import time
+import traceback
+
+import nova.version
+from oslo_log import log as logging
+
+from nova_specguard.fields import base
+
+LOG = logging.getLogger(__name__)
+
+SUMMARY = 'SPECGUARD-001'
+IN_PLACE = 'SPECGUARD-002'
+CORRECTED = 'SPECGUARD-101'
+REFUSED = 'SPECGUARD-102'
+ALLOWED = 'SPECGUARD-103'
+UNVERIFIABLE = 'SPECGUARD-201'
+FAULT = 'SPECGUARD-202'
+MISCONFIGURED = 'SPECGUARD-203'
+
+_LEVELS = {
+    SUMMARY: logging.INFO,
+    IN_PLACE: logging.INFO,
+    CORRECTED: logging.WARNING,
+    REFUSED: logging.ERROR,
+    ALLOWED: logging.WARNING,
+    UNVERIFIABLE: logging.ERROR,
+    FAULT: logging.ERROR,
+    MISCONFIGURED: logging.ERROR,
+}
+_REMEMBERED_INCIDENTS = 4096
+_PLAIN = re.compile(r'[A-Za-z0-9_.:/@+-]+\Z')
+_CREDENTIALS = re.compile(r'(://)[^/\s@]*@')
+
+
+def line(code, values):
+    """Format an alert.
+
+    Whatever a value holds (flavor names and extra specs are free text), it
+    stays on one line and inside its own value.
+
+    :param code: one of the codes of this module
+    :param values: dict of key to value, in order; None is left out
+    :returns: str
+    """
+    return ' '.join([code] + ['%s=%s' % (key, _escape(value))
+                              for key, value in values.items()
+                              if value is not None])
+
+
+def _escape(value):
+    text = _CREDENTIALS.sub(r'\1***@', str(value))
+    # json.dumps escapes quotes, backslashes, control characters and all that
+    # is not ASCII, line separators and terminal sequences included.
+    return text if _PLAIN.match(text) else json.dumps(text)
+
+
+class Reporter:
+    """The alerts and the counts of one service in this process.
+
+    :param service: name of the service's binary
+    """
+
+    COUNTED = ('checked', 'corrected', 'refused', 'allowed', 'unverifiable',
+               'faults')
+
+    def __init__(self, service):
+        self.service = service
+        self.hook_problems = []
+        self._option_problems = ()
+        self._lock = threading.Lock()
+        self._seen = collections.OrderedDict()
+        self._counts = collections.Counter()
+        self._seconds = 0.0
+        self._since = None
+
+    def _log(self, code, values, **kwargs):
+        LOG.log(_LEVELS[code], '%s', line(code, values), **kwargs)
+
+    def used(self, options, seconds):
+        """Count a request that the service handled.
+
+        Also says at first use that the guard is in place, writes the summary
+        when one is due, and names what is misconfigured: at first use, when
+        it is new, and with each summary.
+
+        :param options: nova_specguard.conf.Options
+        :param seconds: time that the guard took for the request
+        """
+        now = time.monotonic()
+        with self._lock:
+            first = self._since is None
+            if first:
+                self._since = now
+            self._counts['checked'] += 1
+            self._seconds += seconds
+            summary = None
+            if now - self._since >= options.summary_interval:
+                summary = {name: self._counts[name] for name in self.COUNTED}
+                summary.update(seconds='%.3f' % self._seconds,
+                               interval='%.0f' % (now - self._since))
+                self._counts.clear()
+                self._seconds = 0.0
+                self._since = now
+            known, self._option_problems = (self._option_problems,
+                                            options.problems)
+        if first:
+            self._log(IN_PLACE, {
+                'service': self.service, 'mode': options.mode,
+                'nova': nova.version.version_string()})
+        if summary:
+            self._log(SUMMARY, {'service': self.service, **summary})
+        if first or summary:
+            problems = [*self.hook_problems, *options.problems]
+        else:
+            problems = [p for p in options.problems if p not in known]
+        for problem in problems:
+            self._log(MISCONFIGURED, {'service': self.service,
+                                      'reason': problem})
+
+    def _is_new(self, context, instance_uuid, code):
+        """Whether an incident has no line yet in this process."""
+        incident = (getattr(context, 'request_id', None), instance_uuid,
+                    code)
+        with self._lock:
+            if incident in self._seen:
+                return False
+            self._seen[incident] = True
+            if len(self._seen) > _REMEMBERED_INCIDENTS:
+                self._seen.popitem(last=False)
+            return True
+
+    def drift(self, code, outcome, context, finding, differences):
+        """Alert that fields of a request spec differ, and what was done.
+
+        :param code: CORRECTED, REFUSED or ALLOWED
+        :param outcome: its name in the line and in the summary
+        :param context: RequestContext of the request
+        :param finding: nova_specguard.guard.Finding
+        :param differences: the differences that this outcome is about
+        """
+        current = finding.current
+        if not self._is_new(context, current.uuid, code):
+            return
+        with self._lock:
+            self._counts[outcome] += 1
+        values = {
+            'operation': finding.operation, 'outcome': outcome,
+            'instance': current.uuid, 'project': current.project_id,
+            'fields': ','.join(d.field for d in differences),
+            'classes': ','.join(d.drift_class for d in differences)}
+        for difference in differences:
+            values[difference.field + '_spec'] = difference.spec_value
+            values[difference.field + '_current'] = difference.current_value
+        values.update(cell=current.cell, request_id=context.request_id,
+                      service=self.service)
+        self._log(code, values)
+
+    def unverifiable(self, outcome, context, spec, finding):
+        """Alert that a request could not be checked.
+
+        :param outcome: ``refused`` or ``allowed``
+        :param context: RequestContext of the request
+        :param spec: nova.objects.RequestSpec
+        :param finding: nova_specguard.guard.Finding
+        """
+        if not self._is_new(context, spec.instance_uuid, UNVERIFIABLE):
+            return
+        with self._lock:
+            self._counts['unverifiable'] += 1
+            self._counts[outcome] += 1
+        self._log(UNVERIFIABLE, {
+            'operation': finding.operation, 'outcome': outcome,
+            'instance': spec.instance_uuid,
+            'project': spec.project_id if 'project_id' in spec else None,
+            'reason': finding.unverifiable,
+            'cell': finding.current and finding.current.cell,
+            'request_id': context.request_id, 'service': self.service})
+
+    def fault(self, context, instance_uuid, exc):
+        """Alert that the guard itself failed; the request goes on.
+
+        Call it from an except clause.
+
+        :param context: RequestContext of the request, or None
+        :param instance_uuid: UUID of the server, or None
+        :param exc: the exception
+        """
+        if not self._is_new(context, instance_uuid, FAULT):
+            return
+        with self._lock:
+            self._counts['faults'] += 1
+        where = traceback.extract_tb(exc.__traceback__)[-1]
+        self._log(FAULT, {
+            'outcome': 'allowed', 'instance': instance_uuid,
+            'error': type(exc).__name__, 'message': base.short(exc),
+            'where': '%s:%s' % (where.filename.rpartition('/')[2],
+                                where.lineno),
+            'request_id': getattr(context, 'request_id', None),
+            'service': self.service}, exc_info=True)
+
+
+@functools.lru_cache(maxsize=None)
+def reporter(service):
+    """The reporter of a service; made at first use, after workers forked.
+
+    :param service: ``nova-conductor`` or ``nova-scheduler``
+    :returns: Reporter
+    """
+    return Reporter(service)

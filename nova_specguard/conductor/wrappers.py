@@ -1,0 +1,204 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Correct the request spec when a move enters nova-conductor.
+
+Nothing is raised here: an exception at the door of a conductor method skips
+nova's clean-up and leaves the server in its task state for ever. The one
+refusal the conductor makes itself comes from inside the scheduling call,
+after which nova cleans up as after any other NoValidHost.
+"""
+
+import dataclasses
+import functools
+import time
+
+from nova.compute import vm_states
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_specguard import alerts
+from nova_specguard import conf
+from nova_specguard import fields
+from nova_specguard import guard
+from nova_specguard import hooks
+from nova_specguard import operation
+from nova_specguard.operation import Operation
+
+SERVICE = 'nova-conductor'
+
+# On the request spec object that nova-conductor will hand to the scheduler.
+_REFUSED = '_specguard_refused'
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A move that enters the conductor.
+
+    :ivar is_scheduled: False if nova will not ask the scheduler
+    :ivar is_corrected: False if nova will not use the request spec
+    """
+
+    operation: Operation
+    is_scheduled: bool = True
+    is_corrected: bool = True
+
+
+def _before(move_of):
+    """Make a wrapper that guards a call before it lets it through.
+
+    :param move_of: function that is given the call's arguments by name and
+        says which Move this is, or None if there is nothing to guard
+    """
+    @functools.wraps(move_of)
+    def wrapper(wrapped, manager, args, kwargs):
+        _guard(move_of, wrapped, args, kwargs)
+        return wrapped(*args, **kwargs)
+    return wrapper
+
+
+@_before
+def live_migrate(call):
+    """Around ``_live_migrate``, in which both RPC methods end.
+
+    With a host from before microversion 2.68's removal of ``force`` the
+    scheduler is not asked and the request spec not used.
+    """
+    is_free = not (call['scheduler_hint'] or {}).get('host')
+    return Move(Operation.LIVE_MIGRATION, is_free, is_free)
+
+
+@_before
+def cold_migrate(call):
+    """Around ``_cold_migrate``; reschedules pass here too, without scheduler.
+
+    A resize is left alone: nova-api has just derived flavor, numa_topology
+    and pci_requests from the flavor that was asked for.
+    """
+    if call['flavor'].id != call['instance'].instance_type_id:
+        return None
+    return Move(Operation.MIGRATE, call.get('host_list') is None)
+
+
+@_before
+def rebuild_instance(call):
+    """Around ``rebuild_instance``: evacuations, and rebuilds to a new image.
+
+    A rebuild that names its host stays there and is not scheduled.
+    """
+    is_free = not call.get('host')
+    if call['recreate']:
+        return Move(Operation.EVACUATE, is_free, is_free)
+    return Move(Operation.REBUILD) if is_free else None
+
+
+@_before
+def unshelve_instance(call):
+    """Around ``unshelve_instance``; a server that kept its host just starts.
+    """
+    if call['instance'].vm_state != vm_states.SHELVED_OFFLOADED:
+        return None
+    return Move(Operation.UNSHELVE)
+
+
+def select_destinations(wrapped, client, args, kwargs):
+    """Around the scheduler client, where a refusal is cleaned up after."""
+    spec = kwargs.get('spec_obj', args[1] if len(args) > 1 else None)
+    reason = getattr(spec, _REFUSED, None)
+    if reason:
+        raise nova_exception.NoValidHost(reason=reason)
+    return wrapped(*args, **kwargs)
+
+
+_TASK_MANAGER = ('nova.conductor.manager', 'ComputeTaskManager')
+HOOKS = (
+    (*_TASK_MANAGER, '_live_migrate',
+     ('context', 'instance', 'scheduler_hint', 'request_spec'), live_migrate),
+    (*_TASK_MANAGER, '_cold_migrate',
+     ('context', 'instance', 'flavor', 'request_spec', 'host_list'),
+     cold_migrate),
+    (*_TASK_MANAGER, 'rebuild_instance',
+     ('context', 'instance', 'recreate', 'host', 'request_spec'),
+     rebuild_instance),
+    (*_TASK_MANAGER, 'unshelve_instance',
+     ('context', 'instance', 'request_spec'), unshelve_instance),
+    ('nova.scheduler.client.query', 'SchedulerQueryClient',
+     'select_destinations', ('context', 'spec_obj'), select_destinations),
+)
+
+
+def _guard(move_of, wrapped, args, kwargs):
+    reporter = alerts.reporter(SERVICE)
+    started = time.perf_counter()
+    options = conf.options()
+    call = {}
+    try:
+        if options.mode == 'off':
+            return
+        call = hooks.arguments(wrapped, args, kwargs)
+        move = move_of(call)
+        # Computes older than Stein reschedule with a dict.
+        if move and isinstance(call.get('request_spec'), objects.RequestSpec):
+            _correct(call['context'], call['instance'], call['request_spec'],
+                     move, options, reporter)
+    except Exception as exc:
+        reporter.fault(call.get('context'),
+                       getattr(call.get('instance'), 'uuid', None), exc)
+    finally:
+        reporter.used(options, time.perf_counter() - started)
+
+
+def _correct(context, instance, spec, move, options, reporter):
+    finding = guard.examine(
+        context, spec, lambda current: move.operation, options)
+    if finding is None:
+        return
+    if finding.current and _is_behind(finding.current, instance):
+        finding = guard.Finding(
+            move.operation, finding.current,
+            unverifiable='request and cell database disagree about the flavor '
+                         'of the server')
+    if finding.unverifiable:
+        _unverifiable(context, spec, move, finding, options, reporter)
+        return
+
+    enforcement = guard.enforce(finding, options,
+                                may_correct=move.is_corrected)
+    if enforcement.correct:
+        fields.apply([d.field for d in enforcement.correct], spec,
+                     finding.current, options)
+        reporter.drift(alerts.CORRECTED, 'corrected', context, finding,
+                       enforcement.correct)
+    left = enforcement.refuse + enforcement.allow
+    if left and not move.is_scheduled:
+        reporter.drift(alerts.ALLOWED, 'allowed', context, finding, left)
+
+
+def _is_behind(current, instance):
+    """Whether the row read is older than the one that nova-api read.
+
+    Both were read within the same request, so a database node that lags
+    behind is the likely reason, and correcting by it would do harm.
+    """
+    return ('flavor' in instance and
+            instance.flavor.id != current.flavor.id)
+
+
+def _unverifiable(context, spec, move, finding, options, reporter):
+    outcome = guard.unverifiable_outcome({move.operation}, options)
+    if outcome and not move.is_scheduled:
+        reporter.unverifiable('allowed', context, spec, finding)
+    elif (outcome == 'refused' and finding.current is None and
+            move.operation in operation.ALIKE):
+        setattr(spec, _REFUSED, 'SpecGuardFilter could not verify server %s: '
+                '%s' % (spec.instance_uuid, finding.unverifiable))
+        reporter.unverifiable(outcome, context, spec, finding)

@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""One class per cause."""
+
+from nova import exception
+from nova.i18n import _
+
+
+class SpecGuardException(exception.NovaException):
+    """Base of all exceptions of the guard; none of them leaves it."""
+
+    msg_fmt = _('An unknown exception of the guard occurred.')
+
+
+class InstanceGone(SpecGuardException):
+    """The server, or its mapping to a cell, does not exist (any more).
+
+    nova says so itself a moment later; there is nothing to guard.
+    """
+
+    msg_fmt = _('Server %(instance)s is in no cell.')
+
+
+class Unverifiable(SpecGuardException):
+    """The current instance could not be established."""
+
+    msg_fmt = _('The server could not be verified.')
+
+
+class LookupTimedOut(Unverifiable):
+    """The databases did not answer within ``[specguard] lookup_timeout``."""
+
+    msg_fmt = _('the databases of nova did not answer in %(timeout)s s')
+
+
+class LookupFailed(Unverifiable):
+    """Reading the mapping or the cell raised.
+
+    Only the class of the cause is kept: messages of database drivers can
+    carry a connection URL and with it a password.
+    """
+
+    msg_fmt = _('reading the server raised %(cause)s')
+
+
+class FlavorMissing(Unverifiable):
+    """The cell has no usable flavor for the server."""
+
+    msg_fmt = _('the cell database has no flavor for the server')
+
+
+class HookMismatch(SpecGuardException):
+    """A function of nova is not what the guard was written for."""
+
+    msg_fmt = _('%(hook)s does not fit nova %(version)s: %(reason)s')

@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The flavor, by identity and size.
+
+The truth is ``instance_extra.flavor.cur``. A resize carries the flavor that
+was asked for and a cold migration the one nova-conductor has just put there
+(``ComputeTaskManager._get_request_spec_for_cold_migrate``), so in neither has
+the guard an expected value.
+
+Not compared: ``description``, which ``Instance._save_flavor`` blanks, the
+time stamps, and fields that no scheduling reads.
+"""
+
+import fnmatch
+
+from nova_specguard.fields import base
+from nova_specguard.operation import Operation
+from nova_specguard import reader
+
+NAME = 'flavor'
+OPERATIONS = frozenset((
+    Operation.LIVE_MIGRATION, Operation.EVACUATE, Operation.UNSHELVE,
+    Operation.REBUILD, Operation.UNKNOWN))
+
+_IDENTITY = ('id', 'flavorid')
+_COMPARED = _IDENTITY + ('name', 'vcpus', 'memory_mb', 'root_gb',
+                         'ephemeral_gb', 'swap')
+
+
+def is_readable(flavor):
+    """Whether a flavor says which one it is."""
+    return any(reader.get(flavor, name) is not None for name in _IDENTITY)
+
+
+def _normal(flavor):
+    values = {name: reader.get(flavor, name) for name in _COMPARED}
+    return {name: str(value)
+            for name, value in values.items() if value is not None}
+
+
+def _differing(spec, current):
+    spec_form = _normal(reader.get(spec, NAME))
+    current_form = _normal(current.flavor)
+    if not is_readable(reader.get(spec, NAME)):
+        return {name: (None, value) for name, value in current_form.items()}
+    # An attribute that one side never stored proves nothing.
+    return {name: (spec_form[name], current_form[name])
+            for name in _COMPARED
+            if name in spec_form and name in current_form and
+            spec_form[name] != current_form[name]}
+
+
+def is_other(spec, current):
+    """Whether the request spec holds another flavor than the server's.
+
+    :param spec: nova.objects.RequestSpec, or its stored primitive
+    :param current: nova_specguard.instances.CurrentInstance
+    """
+    return bool(_differing(spec, current))
+
+
+def is_ignored_extra_spec(key, options):
+    """Whether ``[specguard] ignored_extra_specs`` matches an extra spec."""
+    return any(fnmatch.fnmatchcase(key, pattern)
+               for pattern in options.ignored_extra_specs)
+
+
+def differing_extra_specs(spec, current, options):
+    """The extra specs that differ.
+
+    :returns: dict of key to (value in the spec, value of the server), with
+        None where there is none
+    """
+    spec_form, current_form = (
+        {str(key): str(value)
+         for key, value in reader.as_dict(
+             reader.get(flavor, 'extra_specs')).items()
+         if not is_ignored_extra_spec(str(key), options)}
+        for flavor in (reader.get(spec, NAME), current.flavor))
+    return {key: (spec_form.get(key), current_form.get(key))
+            for key in sorted(spec_form.keys() | current_form.keys())
+            if spec_form.get(key) != current_form.get(key)}
+
+
+def difference(spec, current, options):
+    pairs = _differing(spec, current)
+    if not pairs:
+        return None
+    pairs.update(differing_extra_specs(spec, current, options))
+    return base.Difference(NAME, 'flavor-other', *base.short_pairs(pairs))
+
+
+def apply(spec, current, options):
+    spec.flavor = current.flavor

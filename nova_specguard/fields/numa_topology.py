@@ -1,0 +1,126 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The NUMA constraints.
+
+A request spec holds what was asked for (``hardware.numa_get_constraints``),
+the server what was fitted to its host, so what is expected is derived from
+the server's flavor and image again. Ids and pinning play no part.
+"""
+
+from nova import exception as nova_exception
+from nova import objects
+from nova.virt import hardware
+
+from nova_specguard.fields import base
+from nova_specguard.fields import flavor
+from nova_specguard.operation import Operation
+from nova_specguard import reader
+
+NAME = 'numa_topology'
+OPERATIONS = flavor.OPERATIONS | {Operation.MIGRATE}
+
+_UNDERIVABLE = (nova_exception.NovaException, ValueError, TypeError)
+
+
+def needs_image_meta(spec, current):
+    """Whether the image has to be read to know what is expected.
+
+    The image recorded in the request spec is good enough to see that nothing
+    at all asks for NUMA, since a server that got a topology has one.
+
+    :param spec: nova.objects.RequestSpec
+    :param current: nova_specguard.instances.CurrentInstance
+    """
+    if (reader.get(spec, NAME) is not None or
+            current.numa_topology is not None):
+        return True
+    image = reader.get(spec, 'image')
+    if image is None or 'properties' not in image:
+        image = _no_image()
+    try:
+        return bool(hardware.numa_get_constraints(current.flavor, image))
+    except _UNDERIVABLE:
+        return True
+
+
+def _no_image():
+    return objects.ImageMeta(properties=objects.ImageMetaProps())
+
+
+def _expected(current):
+    """What nova would write for the server today.
+
+    :returns: (topology or None, whether it may be put into a request spec)
+    """
+    if current.image_meta is None:
+        return current.numa_topology, current.numa_topology is None
+    try:
+        return hardware.numa_get_constraints(
+            current.flavor, current.image_meta), True
+    except _UNDERIVABLE:
+        # Rules for extra specs get stricter from release to release; a server
+        # keeps what it was booted with. Its own topology has the same layout,
+        # but also pins, which are not for a request spec.
+        return current.numa_topology, False
+
+
+def _layout(cell):
+    cpus = set(map(str, reader.as_list(reader.get(cell, 'cpuset'))))
+    pinned = set(map(str, reader.as_list(reader.get(cell, 'pcpuset'))))
+    policy = reader.get(cell, 'cpu_policy') or 'shared'
+    if policy == 'dedicated' and not pinned:
+        # as written before Victoria (LP#1952941)
+        cpus, pinned = set(), cpus
+    return (tuple(sorted(cpus)), tuple(sorted(pinned)),
+            str(reader.get(cell, 'memory')), policy)
+
+
+def _constraints(cell):
+    return (str(reader.get(cell, 'pagesize')),
+            str(reader.get(cell, 'cpu_thread_policy')))
+
+
+def _normal(topology, with_constraints):
+    if topology is None:
+        return None
+    cells = [
+        _layout(cell) + (_constraints(cell) if with_constraints else ())
+        for cell in reader.as_list(reader.get(topology, 'cells'))]
+    emulator = (str(reader.get(topology, 'emulator_threads_policy'))
+                if with_constraints else None)
+    return tuple(sorted(cells)), emulator
+
+
+def _short(form):
+    if form is None:
+        return None
+    cells, _emulator = form
+    return '%d cell(s): %s' % (len(cells), '; '.join(
+        'cpus=%s pcpus=%s memory=%s policy=%s' % (
+            ','.join(cell[0]) or '-', ','.join(cell[1]) or '-', *cell[2:4])
+        for cell in cells))
+
+
+def difference(spec, current, options):
+    expected, correctable = _expected(current)
+    spec_form = _normal(reader.get(spec, NAME), correctable)
+    current_form = _normal(expected, correctable)
+    if spec_form == current_form:
+        return None
+    return base.Difference(
+        NAME, 'numa-topology', base.short(_short(spec_form)),
+        base.short(_short(current_form)), correctable)
+
+
+def apply(spec, current, options):
+    spec.numa_topology = _expected(current)[0]

@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Verdict, enforcement, outcome.
+
+:func:`examine` says whether a request spec agrees with its server,
+:func:`enforce` what the operator's options make of that. Both services go
+through here, and only what they do about it differs.
+"""
+
+import dataclasses
+import functools
+import typing
+
+from nova_specguard import exception
+from nova_specguard import fields
+from nova_specguard.fields import numa_topology
+from nova_specguard import instances
+from nova_specguard.operation import Operation
+
+# nova keeps the state of a server whose move of this kind found no host.
+# Refusing an evacuation leaves ERROR, refusing a rebuild makes drift as well.
+_REFUSABLE = frozenset((Operation.LIVE_MIGRATION, Operation.MIGRATE,
+                        Operation.RESIZE, Operation.UNSHELVE))
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What is known about one request.
+
+    :ivar operation: Operation; UNKNOWN also while the server is unreadable
+    :ivar current: CurrentInstance; None if the server could not be read
+    :ivar differences: tuple of Difference; empty and no ``unverifiable``
+        means consistent
+    :ivar unverifiable: the reason why nothing could be compared, or None
+    """
+
+    operation: Operation
+    current: typing.Optional[instances.CurrentInstance] = None
+    differences: tuple = ()
+    unverifiable: typing.Optional[str] = None
+
+    @property
+    def verdict(self):
+        if self.unverifiable:
+            return 'unverifiable'
+        return 'drift' if self.differences else 'consistent'
+
+
+@dataclasses.dataclass(frozen=True)
+class Enforcement:
+    """What to do about a finding: three disjoint tuples of Difference."""
+
+    correct: tuple = ()
+    refuse: tuple = ()
+    allow: tuple = ()
+
+
+def examine(context, spec, operation_of, options):
+    """Compare a request spec with the server as it is now.
+
+    :param context: RequestContext of the request
+    :param spec: nova.objects.RequestSpec
+    :param operation_of: callable that is given the CurrentInstance and tells
+        the Operation
+    :param options: nova_specguard.conf.Options
+    :returns: Finding, or None if there is no server to compare with, which
+        nova says itself
+    """
+    try:
+        current = instances.read(
+            context, spec.instance_uuid, options.lookup_timeout,
+            functools.partial(numa_topology.needs_image_meta, spec))
+    except exception.InstanceGone:
+        return None
+    except exception.Unverifiable as exc:
+        return Finding(Operation.UNKNOWN, unverifiable=exc.format_message())
+    operation = operation_of(current)
+    try:
+        differences = fields.differences(spec, current, operation, options)
+    except exception.Unverifiable as exc:
+        return Finding(operation, current, unverifiable=exc.format_message())
+    return Finding(operation, current, differences)
+
+
+def enforce(finding, options, may_correct):
+    """Decide what to do about drift.
+
+    The one place where modes, options and operation meet.
+
+    :param finding: Finding with differences
+    :param options: nova_specguard.conf.Options
+    :param may_correct: whether the service may correct in memory at all
+    :returns: Enforcement; differences in mode ``off`` are in none of it
+    """
+    modes = {difference: _mode(options, finding.operation, difference.field)
+             for difference in finding.differences}
+    warned = tuple(d for d, mode in modes.items() if mode == 'warn')
+    enforced = tuple(d for d, mode in modes.items() if mode == 'enforce')
+    # What cannot be told apart from a server that is just being changed, by a
+    # database node that lags behind or by an operator, is left as it is.
+    correct = enforced if (
+        may_correct and options.correct and
+        finding.operation != Operation.UNKNOWN) else ()
+    correct = tuple(d for d in correct if d.correctable)
+    left = tuple(d for d in enforced if d not in correct)
+    if not left:
+        return Enforcement(correct=correct, allow=warned)
+    if is_refusable(finding.operation, options):
+        return Enforcement(refuse=left + correct, allow=warned)
+    return Enforcement(correct=correct, allow=left + warned)
+
+
+def unverifiable_outcome(operations, options):
+    """Decide what to do about a request that could not be verified.
+
+    :param operations: the operations that it can be
+    :param options: nova_specguard.conf.Options
+    :returns: ``refused`` only if each of them would be, ``allowed``, or None
+        if all are in mode ``off``
+    """
+    modes = [_mode(options, operation) for operation in operations]
+    if set(modes) == {'off'}:
+        return None
+    if (options.on_unverifiable == 'refuse' and set(modes) == {'enforce'} and
+            all(is_refusable(operation, options) for operation in operations)):
+        return 'refused'
+    return 'allowed'
+
+
+def is_refusable(operation, options):
+    """Whether the guard may let an operation find no host."""
+    return operation in _REFUSABLE or (
+        operation == Operation.EVACUATE and
+        options.operation_modes.get(operation.value) == 'enforce')
+
+
+def _mode(options, operation, field=None):
+    """The mode that holds; of two that are set the more lenient."""
+    chosen = [mode for mode in (
+        options.operation_modes.get(operation.value),
+        options.field_modes.get(field)) if mode]
+    if not chosen:
+        return options.mode
+    return max(chosen, key=('enforce', 'warn', 'off').index)

@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The current instance: mapping, cell, bounded read."""
+
+from concurrent import futures
+import dataclasses
+import threading
+import typing
+
+import nova.conf
+from nova import context as nova_context
+from nova.db.main import api as main_db
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_specguard import exception
+
+CONF = nova.conf.CONF
+
+
+@dataclasses.dataclass(frozen=True)
+class CurrentInstance:
+    """A server as the cell database has it now.
+
+    :ivar cell: name, or else uuid, of the cell; None in a cell conductor
+        without API database
+    :ivar flavor: nova.objects.Flavor, or its primitive
+    :ivar numa_topology: nova.objects.InstanceNUMATopology, or its primitive,
+        or None: the topology that was fitted to the host
+    :ivar pci_requests: nova.objects.InstancePCIRequests, or the list stored in
+        ``instance_extra``, or None
+    :ivar image_meta: nova.objects.ImageMeta; None where nobody needed it
+    """
+
+    uuid: str
+    project_id: str
+    cell: typing.Optional[str]
+    task_state: typing.Optional[str]
+    flavor: typing.Any
+    numa_topology: typing.Any = None
+    pci_requests: typing.Any = None
+    image_meta: typing.Any = None
+
+
+def read(context, instance_uuid, timeout, needs_image_meta):
+    """Read the current instance: at most 1 API and 2 cell SELECTs.
+
+    :param context: RequestContext of the request, targeted or not; it is not
+        changed
+    :param instance_uuid: UUID of the server
+    :param timeout: seconds for all of it
+    :param needs_image_meta: callable that is given the CurrentInstance without
+        its image_meta and tells whether that has to be read too
+    :returns: CurrentInstance
+    :raises InstanceGone: if the server or its mapping does not exist, or it
+        is in no cell yet
+    :raises LookupTimedOut: if there was no answer in time
+    :raises FlavorMissing: if the row has no flavor
+    :raises LookupFailed: if a read raised anything else
+    """
+    def lookup():
+        # Elevated, because a request made by another project's user (an
+        # administrator, a domain manager) would not see the server.
+        return _read(context.elevated(), instance_uuid, needs_image_meta)
+
+    try:
+        return _within(timeout, lookup)
+    except exception.SpecGuardException:
+        raise
+    except (nova_exception.InstanceNotFound,
+            nova_exception.InstanceMappingNotFound) as exc:
+        raise exception.InstanceGone(instance=instance_uuid) from exc
+    except Exception as exc:
+        raise exception.LookupFailed(cause=type(exc).__name__) from exc
+
+
+def _within(timeout, function):
+    # A thread of its own, which eventlet's monkey patching turns green, and a
+    # daemon: nova's scatter-gather pool (5 threads in native threading mode)
+    # also gathers the host states, and one paused database would use it up.
+    future = futures.Future()
+
+    def run():
+        try:
+            future.set_result(function())
+        except BaseException as exc:
+            future.set_exception(exc)
+
+    threading.Thread(target=run, name='specguard-lookup', daemon=True).start()
+    try:
+        return future.result(timeout)
+    except futures.TimeoutError as exc:
+        if future.done():
+            # the function's own: TimeoutError is a builtin from Python 3.11
+            raise
+        raise exception.LookupTimedOut(timeout=timeout) from exc
+
+
+def _read(context, instance_uuid, needs_image_meta):
+    if CONF.api_database.connection is None:
+        # a cell conductor: its own database is the cell
+        return _read_in_cell(context, None, instance_uuid, needs_image_meta)
+    mapping = objects.InstanceMapping.get_by_instance_uuid(
+        context, instance_uuid)
+    cell = mapping.cell_mapping
+    if cell is None:
+        raise exception.InstanceGone(instance=instance_uuid)
+    with nova_context.target_cell(context, cell) as cell_context:
+        return _read_in_cell(cell_context, cell.name or cell.uuid,
+                             instance_uuid, needs_image_meta)
+
+
+def _read_in_cell(context, cell, instance_uuid, needs_image_meta):
+    instance = objects.Instance.get_by_uuid(
+        context, instance_uuid,
+        expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
+    if 'flavor' not in instance or instance.flavor is None:
+        raise exception.FlavorMissing()
+    current = CurrentInstance(
+        uuid=instance_uuid, project_id=instance.project_id, cell=cell,
+        task_state=instance.task_state, flavor=instance.flavor,
+        numa_topology=instance.numa_topology,
+        pci_requests=instance.pci_requests)
+    if not needs_image_meta(current):
+        return current
+    # Instance.system_metadata would read the whole instance again.
+    instance.system_metadata = main_db.instance_system_metadata_get(
+        context, instance_uuid)
+    return dataclasses.replace(current, image_meta=instance.image_meta)

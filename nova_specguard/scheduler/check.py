@@ -1,0 +1,106 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What request filter and host filter have in common: one check a request."""
+
+import time
+
+from nova_specguard import alerts
+from nova_specguard import conf
+from nova_specguard import fields
+from nova_specguard.fields import flavor
+from nova_specguard.fields import pci_requests
+from nova_specguard import guard
+from nova_specguard import operation
+from nova_specguard import reader
+from nova_specguard.scheduler import SERVICE
+
+# On the request spec object, which lives as long as the request.
+_CHECKED = '_specguard_checked'
+
+
+def is_checked(spec):
+    """Whether :func:`refuses` has seen this request already."""
+    return getattr(spec, _CHECKED, False)
+
+
+def refuses(context, spec, marked):
+    """Check a request, correct what may be corrected, and alert.
+
+    :param context: RequestContext of the request
+    :param spec: nova.objects.RequestSpec
+    :param marked: what operation.is_marked_as_resize said, or None where it
+        is too late to ask; then nothing is corrected either
+    :returns: whether the request must find no host
+    """
+    setattr(spec, _CHECKED, True)
+    reporter = alerts.reporter(SERVICE)
+    started = time.perf_counter()
+    options = conf.options()
+    try:
+        if options.mode == 'off' or operation.is_boot(spec):
+            return False
+        return _refuses(context, spec, marked, options, reporter)
+    except Exception as exc:
+        reporter.fault(context, spec.instance_uuid, exc)
+        return False
+    finally:
+        reporter.used(options, time.perf_counter() - started)
+
+
+def _refuses(context, spec, marked, options, reporter):
+    finding = guard.examine(
+        context, spec,
+        lambda current: operation.from_request(spec, current, marked),
+        options)
+    if finding is None:
+        return False
+    if finding.unverifiable:
+        outcome = guard.unverifiable_outcome(
+            {finding.operation} if finding.current
+            else operation.candidates(spec, marked), options)
+        if outcome:
+            reporter.unverifiable(outcome, context, spec, finding)
+        return outcome == 'refused'
+
+    enforcement = guard.enforce(
+        finding, options, may_correct=(
+            marked is False and _is_safe_to_correct(spec, finding)))
+    if enforcement.correct:
+        fields.apply([d.field for d in enforcement.correct], spec,
+                     finding.current, options)
+        reporter.drift(alerts.CORRECTED, 'corrected', context, finding,
+                       enforcement.correct)
+    if enforcement.refuse:
+        reporter.drift(alerts.REFUSED, 'refused', context, finding,
+                       enforcement.refuse + enforcement.allow)
+    elif enforcement.allow:
+        reporter.drift(alerts.ALLOWED, 'allowed', context, finding,
+                       enforcement.allow)
+    return bool(enforcement.refuse)
+
+
+def _is_safe_to_correct(spec, finding):
+    """Whether nova-conductor has derived nothing else from what is stale.
+
+    It has made request groups of the spec's PCI requests and device profile;
+    it looks for them again in the answer (``fill_provider_mapping``).
+    """
+    return (
+        pci_requests.NAME not in {d.field for d in finding.differences} and
+        _device_profile(reader.get(spec, flavor.NAME)) ==
+        _device_profile(finding.current.flavor))
+
+
+def _device_profile(source):
+    return reader.as_dict(reader.get(source, 'extra_specs')).get(
+        'accel:device_profile')
