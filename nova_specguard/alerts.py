@@ -51,7 +51,7 @@ _LEVELS = {
     MISCONFIGURED: logging.ERROR,
 }
 _REMEMBERED_INCIDENTS = 4096
-_PLAIN = re.compile(r'[A-Za-z0-9_.:/@+-]+\Z')
+_PLAIN = re.compile(r'[A-Za-z0-9_.:/@+,|-]+\Z')
 _CREDENTIALS = re.compile(r'(://)[^/\s@]*@')
 
 
@@ -178,13 +178,14 @@ class Reporter:
                       service=self.service)
         self._log(code, values)
 
-    def unverifiable(self, outcome, context, spec, finding):
+    def unverifiable(self, outcome, context, spec, finding, operation):
         """Alert that a request could not be checked.
 
         :param outcome: ``refused`` or ``allowed``
         :param context: RequestContext of the request
         :param spec: nova.objects.RequestSpec
         :param finding: nova_specguard.guard.Finding
+        :param operation: which one it is, or can be
         """
         if not self._is_new(context, spec.instance_uuid, UNVERIFIABLE):
             return
@@ -192,7 +193,7 @@ class Reporter:
             self._counts['unverifiable'] += 1
             self._counts[outcome] += 1
         self._log(UNVERIFIABLE, {
-            'operation': finding.operation, 'outcome': outcome,
+            'operation': operation, 'outcome': outcome,
             'instance': spec.instance_uuid,
             'project': spec.project_id if 'project_id' in spec else None,
             'reason': finding.unverifiable,

@@ -214,7 +214,11 @@ def options():
     values = {}
     problems = []
     for opt in OPTS:
-        value = nova.conf.CONF[GROUP][opt.dest]
+        try:
+            value = nova.conf.CONF[GROUP][opt.dest]
+        except cfg.Error as exc:
+            # a substitution ($name) of something that does not exist
+            value = InvalidValue('?', str(exc))
         if isinstance(value, InvalidValue):
             problems.append('[%s] %s = %s; %s is used' % (
                 GROUP, opt.dest, value, _last_good[opt.dest]))

@@ -58,7 +58,12 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Enforcement:
-    """What to do about a finding: three disjoint tuples of Difference."""
+    """What to do about a finding: three disjoint tuples of Difference.
+
+    Where ``refuse`` is not empty the request finds no host, so whether
+    ``correct`` is corrected before that matters only to a scheduler without
+    guard.
+    """
 
     correct: tuple = ()
     refuse: tuple = ()
@@ -113,11 +118,9 @@ def enforce(finding, options, may_correct):
         finding.operation != Operation.UNKNOWN) else ()
     correct = tuple(d for d in correct if d.correctable)
     left = tuple(d for d in enforced if d not in correct)
-    if not left:
-        return Enforcement(correct=correct, allow=warned)
     if is_refusable(finding.operation, options):
-        return Enforcement(refuse=left + correct, allow=warned)
-    return Enforcement(correct=correct, allow=left + warned)
+        return Enforcement(correct, refuse=left, allow=warned)
+    return Enforcement(correct, allow=left + warned)
 
 
 def unverifiable_outcome(operations, options):

@@ -115,7 +115,7 @@ def candidates(spec, marked=None):
     if marked:
         return {Operation.MIGRATE, Operation.RESIZE}
     if scheduler_utils.request_is_rebuild(spec):
-        return {Operation.UNKNOWN}
+        return {Operation.REBUILD if _is_rebuild(spec) else Operation.UNKNOWN}
     if 'ignore_hosts' in spec and spec.ignore_hosts:
         # the source host
         return set(ALIKE)

@@ -165,8 +165,8 @@ def _correct(context, instance, spec, move, options, reporter):
     if finding.current and _is_behind(finding.current, instance):
         finding = guard.Finding(
             move.operation, finding.current,
-            unverifiable='request and cell database disagree about the flavor '
-                         'of the server')
+            unverifiable='request and cell database disagree about the '
+                         'flavor of the server')
     if finding.unverifiable:
         _unverifiable(context, spec, move, finding, options, reporter)
         return
@@ -196,9 +196,10 @@ def _is_behind(current, instance):
 def _unverifiable(context, spec, move, finding, options, reporter):
     outcome = guard.unverifiable_outcome({move.operation}, options)
     if outcome and not move.is_scheduled:
-        reporter.unverifiable('allowed', context, spec, finding)
+        reporter.unverifiable('allowed', context, spec, finding,
+                              move.operation)
     elif (outcome == 'refused' and finding.current is None and
             move.operation in operation.ALIKE):
         setattr(spec, _REFUSED, 'SpecGuardFilter could not verify server %s: '
                 '%s' % (spec.instance_uuid, finding.unverifiable))
-        reporter.unverifiable(outcome, context, spec, finding)
+        reporter.unverifiable(outcome, context, spec, finding, move.operation)

@@ -65,28 +65,31 @@ def _refuses(context, spec, marked, options, reporter):
     if finding is None:
         return False
     if finding.unverifiable:
-        outcome = guard.unverifiable_outcome(
-            {finding.operation} if finding.current
-            else operation.candidates(spec, marked), options)
+        candidates = (operation.candidates(spec, marked)
+                      if finding.current is None else {finding.operation})
+        outcome = guard.unverifiable_outcome(candidates, options)
         if outcome:
-            reporter.unverifiable(outcome, context, spec, finding)
+            reporter.unverifiable(outcome, context, spec, finding,
+                                  '|'.join(sorted(candidates)))
         return outcome == 'refused'
 
     enforcement = guard.enforce(
         finding, options, may_correct=(
             marked is False and _is_safe_to_correct(spec, finding)))
+    if enforcement.refuse:
+        reporter.drift(
+            alerts.REFUSED, 'refused', context, finding,
+            enforcement.refuse + enforcement.correct + enforcement.allow)
+        return True
     if enforcement.correct:
         fields.apply([d.field for d in enforcement.correct], spec,
                      finding.current, options)
         reporter.drift(alerts.CORRECTED, 'corrected', context, finding,
                        enforcement.correct)
-    if enforcement.refuse:
-        reporter.drift(alerts.REFUSED, 'refused', context, finding,
-                       enforcement.refuse + enforcement.allow)
-    elif enforcement.allow:
+    if enforcement.allow:
         reporter.drift(alerts.ALLOWED, 'allowed', context, finding,
                        enforcement.allow)
-    return bool(enforcement.refuse)
+    return False
 
 
 def _is_safe_to_correct(spec, finding):
