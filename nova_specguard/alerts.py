@@ -28,8 +28,11 @@ import nova.version
 from oslo_log import log as logging
 
 from nova_specguard.fields import base
+from nova_specguard import reader
 
-LOG = logging.getLogger(__name__)
+# Below nova's own logger, so that a logging configuration file written for
+# nova ([DEFAULT] log_config_append) lets alerts through.
+LOG = logging.getLogger('nova.specguard')
 
 SUMMARY = 'SPECGUARD-001'
 IN_PLACE = 'SPECGUARD-002'
@@ -52,7 +55,8 @@ _LEVELS = {
 }
 _REMEMBERED_INCIDENTS = 4096
 _PLAIN = re.compile(r'[A-Za-z0-9_.:/@+,|-]+\Z')
-_CREDENTIALS = re.compile(r'(://)[^/\s@]*@')
+# Greedy: a password may hold what should have been escaped.
+_CREDENTIALS = re.compile(r'(://)\S*@')
 
 
 def line(code, values):
@@ -71,10 +75,14 @@ def line(code, values):
 
 
 def _escape(value):
-    text = _CREDENTIALS.sub(r'\1***@', str(value))
+    text = _mask(value)
     # json.dumps escapes quotes, backslashes, control characters and all that
     # is not ASCII, line separators and terminal sequences included.
     return text if _PLAIN.match(text) else json.dumps(text)
+
+
+def _mask(value):
+    return _CREDENTIALS.sub(r'\1***@', str(value))
 
 
 class Reporter:
@@ -99,43 +107,51 @@ class Reporter:
     def _log(self, code, values, **kwargs):
         LOG.log(_LEVELS[code], '%s', line(code, values), **kwargs)
 
-    def used(self, options, seconds):
-        """Count a request that the service handled.
+    def begin(self, options):
+        """Start on a request.
 
-        Also says at first use that the guard is in place, writes the summary
-        when one is due, and names what is misconfigured: at first use, when
-        it is new, and with each summary.
+        Says at first use that the guard is in place, and what is
+        misconfigured: at first use and when it is new.
 
         :param options: nova_specguard.conf.Options
-        :param seconds: time that the guard took for the request
         """
-        now = time.monotonic()
         with self._lock:
             first = self._since is None
             if first:
-                self._since = now
-            self._counts['checked'] += 1
-            self._seconds += seconds
-            summary = None
-            if now - self._since >= options.summary_interval:
-                summary = {name: self._counts[name] for name in self.COUNTED}
-                summary.update(seconds='%.3f' % self._seconds,
-                               interval='%.0f' % (now - self._since))
-                self._counts.clear()
-                self._seconds = 0.0
-                self._since = now
+                self._since = time.monotonic()
             known, self._option_problems = (self._option_problems,
                                             options.problems)
         if first:
             self._log(IN_PLACE, {
                 'service': self.service, 'mode': options.mode,
                 'nova': nova.version.version_string()})
-        if summary:
-            self._log(SUMMARY, {'service': self.service, **summary})
-        if first or summary:
-            problems = [*self.hook_problems, *options.problems]
-        else:
-            problems = [p for p in options.problems if p not in known]
+            self._log_problems(self.hook_problems)
+        self._log_problems(problem for problem in options.problems
+                           if problem not in known)
+
+    def end(self, options, seconds):
+        """Count a request, and write the summary when one is due.
+
+        :param options: nova_specguard.conf.Options
+        :param seconds: time that the guard took for the request
+        """
+        now = time.monotonic()
+        with self._lock:
+            self._counts['checked'] += 1
+            self._seconds += seconds
+            interval = now - self._since
+            if interval < options.summary_interval:
+                return
+            summary = {name: self._counts[name] for name in self.COUNTED}
+            summary.update(seconds='%.3f' % self._seconds,
+                           interval='%.0f' % interval)
+            self._counts.clear()
+            self._seconds = 0.0
+            self._since = now
+        self._log(SUMMARY, {'service': self.service, **summary})
+        self._log_problems([*self.hook_problems, *options.problems])
+
+    def _log_problems(self, problems):
         for problem in problems:
             self._log(MISCONFIGURED, {'service': self.service,
                                       'reason': problem})
@@ -174,7 +190,7 @@ class Reporter:
         for difference in differences:
             values[difference.field + '_spec'] = difference.spec_value
             values[difference.field + '_current'] = difference.current_value
-        values.update(cell=current.cell, request_id=context.request_id,
+        values.update(cell=finding.cell, request_id=context.request_id,
                       service=self.service)
         self._log(code, values)
 
@@ -195,32 +211,39 @@ class Reporter:
         self._log(UNVERIFIABLE, {
             'operation': operation, 'outcome': outcome,
             'instance': spec.instance_uuid,
-            'project': spec.project_id if 'project_id' in spec else None,
+            'project': reader.get(spec, 'project_id'),
             'reason': finding.unverifiable,
-            'cell': finding.current and finding.current.cell,
+            'cell': finding.cell,
             'request_id': context.request_id, 'service': self.service})
 
-    def fault(self, context, instance_uuid, exc):
+    def fault(self, context, spec, operation, exc):
         """Alert that the guard itself failed; the request goes on.
 
         Call it from an except clause.
 
         :param context: RequestContext of the request, or None
-        :param instance_uuid: UUID of the server, or None
+        :param spec: nova.objects.RequestSpec, or None
+        :param operation: which one it is, as far as it is known
         :param exc: the exception
         """
+        instance_uuid = reader.get(spec, 'instance_uuid')
         if not self._is_new(context, instance_uuid, FAULT):
             return
         with self._lock:
             self._counts['faults'] += 1
+        # Not chained and with its message masked: tracebacks go to the log.
+        masked = type(type(exc).__name__, (Exception,), {})(_mask(exc))
         where = traceback.extract_tb(exc.__traceback__)[-1]
         self._log(FAULT, {
-            'outcome': 'allowed', 'instance': instance_uuid,
-            'error': type(exc).__name__, 'message': base.short(exc),
+            'operation': operation, 'outcome': 'allowed',
+            'instance': instance_uuid,
+            'project': reader.get(spec, 'project_id'),
+            'error': type(exc).__name__, 'message': base.short(masked),
             'where': '%s:%s' % (where.filename.rpartition('/')[2],
                                 where.lineno),
             'request_id': getattr(context, 'request_id', None),
-            'service': self.service}, exc_info=True)
+            'service': self.service},
+            exc_info=(type(masked), masked, exc.__traceback__))
 
 
 @functools.lru_cache(maxsize=None)

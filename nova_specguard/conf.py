@@ -36,9 +36,9 @@ FIELDS = ('flavor', 'flavor_extra_specs', 'numa_topology', 'pci_requests',
 class InvalidValue:
     """What reading an option gives when its configured value is wrong.
 
-    oslo.config would raise at every read, and nova services read all options
-    (``log_opt_values``) when they start and at SIGHUP: a typing error in a
-    guard's options must not stop them.
+    oslo.config would raise at every read, and oslo.service's eventlet backend
+    reads all options (``log_opt_values``) when a service starts: a typing
+    error in a guard's options must not stop it.
     """
 
     value: str
@@ -140,7 +140,8 @@ option replaces the whole default.
 Correct the request in memory where that is safe.
 
 Nothing is written to a database by this. If false, a move that would have
-been corrected is refused.
+been corrected is refused, or let through with an alert if it is one that the
+guard does not refuse.
 """),
     _opt('ignored_extra_specs', types.List(types.String()), default=[],
          mutable=True,
@@ -237,4 +238,11 @@ def list_opts():
     return [(GROUP, OPTS)]
 
 
+def _remember(conf, fresh):
+    options()
+
+
 nova.conf.CONF.register_opts(OPTS, group=GROUP)
+# In native threading mode SIGHUP replaces the workers: the new ones have only
+# what their parent knows.
+nova.conf.CONF.register_mutate_hook(_remember)

@@ -32,7 +32,10 @@ class InstanceGone(SpecGuardException):
 
 
 class Unverifiable(SpecGuardException):
-    """The current instance could not be established."""
+    """The current instance could not be established.
+
+    ``kwargs['cell']`` names its cell, as far as it is known.
+    """
 
     msg_fmt = _('The server could not be verified.')
 

@@ -21,9 +21,11 @@ import dataclasses
 import functools
 import typing
 
+from nova_specguard import conf
 from nova_specguard import exception
 from nova_specguard import fields
 from nova_specguard.fields import numa_topology
+from nova_specguard.fields import pci_requests
 from nova_specguard import instances
 from nova_specguard.operation import Operation
 
@@ -31,6 +33,8 @@ from nova_specguard.operation import Operation
 # Refusing an evacuation leaves ERROR, refusing a rebuild makes drift as well.
 _REFUSABLE = frozenset((Operation.LIVE_MIGRATION, Operation.MIGRATE,
                         Operation.RESIZE, Operation.UNSHELVE))
+
+_DERIVED = frozenset((numa_topology.NAME, pci_requests.NAME))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,12 +46,14 @@ class Finding:
     :ivar differences: tuple of Difference; empty and no ``unverifiable``
         means consistent
     :ivar unverifiable: the reason why nothing could be compared, or None
+    :ivar cell: name of the server's cell, as far as it is known
     """
 
     operation: Operation
     current: typing.Optional[instances.CurrentInstance] = None
     differences: tuple = ()
     unverifiable: typing.Optional[str] = None
+    cell: typing.Optional[str] = None
 
     @property
     def verdict(self):
@@ -88,13 +94,15 @@ def examine(context, spec, operation_of, options):
     except exception.InstanceGone:
         return None
     except exception.Unverifiable as exc:
-        return Finding(Operation.UNKNOWN, unverifiable=exc.format_message())
+        return Finding(Operation.UNKNOWN, unverifiable=exc.format_message(),
+                       cell=exc.kwargs.get('cell'))
     operation = operation_of(current)
     try:
         differences = fields.differences(spec, current, operation, options)
     except exception.Unverifiable as exc:
-        return Finding(operation, current, unverifiable=exc.format_message())
-    return Finding(operation, current, differences)
+        return Finding(operation, current, unverifiable=exc.format_message(),
+                       cell=current.cell)
+    return Finding(operation, current, differences, cell=current.cell)
 
 
 def enforce(finding, options, may_correct):
@@ -107,8 +115,7 @@ def enforce(finding, options, may_correct):
     :param may_correct: whether the service may correct in memory at all
     :returns: Enforcement; differences in mode ``off`` are in none of it
     """
-    modes = {difference: _mode(options, finding.operation, difference.field)
-             for difference in finding.differences}
+    modes = _modes(finding, options)
     warned = tuple(d for d, mode in modes.items() if mode == 'warn')
     enforced = tuple(d for d, mode in modes.items() if mode == 'enforce')
     # What cannot be told apart from a server that is just being changed, by a
@@ -147,11 +154,30 @@ def is_refusable(operation, options):
         options.operation_modes.get(operation.value) == 'enforce')
 
 
+def _modes(finding, options):
+    """The mode of each difference.
+
+    NUMA constraints and PCI requests are derived from the flavor. To enforce
+    them beside another flavor that stays would make a mixture that nobody
+    asked for; but they are alerted even where the flavor is ``off``.
+    """
+    modes = {difference: _mode(options, finding.operation, difference.field)
+             for difference in finding.differences}
+    if any(mode != 'enforce' for difference, mode in modes.items()
+           if difference.field not in _DERIVED):
+        for difference, mode in modes.items():
+            if difference.field in _DERIVED:
+                modes[difference] = _more_lenient(mode, 'warn')
+    return modes
+
+
 def _mode(options, operation, field=None):
     """The mode that holds; of two that are set the more lenient."""
     chosen = [mode for mode in (
         options.operation_modes.get(operation.value),
         options.field_modes.get(field)) if mode]
-    if not chosen:
-        return options.mode
-    return max(chosen, key=('enforce', 'warn', 'off').index)
+    return _more_lenient(*chosen) if chosen else options.mode
+
+
+def _more_lenient(*modes):
+    return max(modes, key=conf.MODES.index)

@@ -37,6 +37,7 @@ def install(service, hooks):
         require_all_hooks`` is set (stevedore, which loads the guard into
         nova-conductor, swallows every other exception)
     """
+    options = conf.options()
     problems = alerts.reporter(service).hook_problems
     for hook in hooks:
         try:
@@ -45,7 +46,7 @@ def install(service, hooks):
             reason = exc.format_message()
             if reason not in problems:
                 problems.append(reason)
-    if problems and conf.options().require_all_hooks:
+    if problems and options.require_all_hooks:
         raise SystemExit(alerts.line(alerts.MISCONFIGURED, {
             'service': service, 'reason': '; '.join(problems)}))
 

@@ -68,20 +68,21 @@ def read(context, instance_uuid, timeout, needs_image_meta):
     :raises FlavorMissing: if the row has no flavor
     :raises LookupFailed: if a read raised anything else
     """
-    def lookup():
-        # Elevated, because a request made by another project's user (an
-        # administrator, a domain manager) would not see the server.
-        return _read(context.elevated(), instance_uuid, needs_image_meta)
-
+    lookup = _Lookup(context, instance_uuid, needs_image_meta)
     try:
-        return _within(timeout, lookup)
-    except exception.SpecGuardException:
+        return _within(timeout, lookup.read)
+    except exception.InstanceGone:
+        raise
+    except exception.Unverifiable as exc:
+        exc.kwargs['cell'] = lookup.cell
         raise
     except (nova_exception.InstanceNotFound,
             nova_exception.InstanceMappingNotFound) as exc:
         raise exception.InstanceGone(instance=instance_uuid) from exc
     except Exception as exc:
-        raise exception.LookupFailed(cause=type(exc).__name__) from exc
+        # Not chained: the cause's message can carry a connection URL.
+        raise exception.LookupFailed(
+            cause=type(exc).__name__, cell=lookup.cell) from None
 
 
 def _within(timeout, function):
@@ -106,34 +107,48 @@ def _within(timeout, function):
         raise exception.LookupTimedOut(timeout=timeout) from exc
 
 
-def _read(context, instance_uuid, needs_image_meta):
-    if CONF.api_database.connection is None:
-        # a cell conductor: its own database is the cell
-        return _read_in_cell(context, None, instance_uuid, needs_image_meta)
-    mapping = objects.InstanceMapping.get_by_instance_uuid(
-        context, instance_uuid)
-    cell = mapping.cell_mapping
-    if cell is None:
-        raise exception.InstanceGone(instance=instance_uuid)
-    with nova_context.target_cell(context, cell) as cell_context:
-        return _read_in_cell(cell_context, cell.name or cell.uuid,
-                             instance_uuid, needs_image_meta)
+class _Lookup:
+    """The reads, and how far they came."""
 
+    def __init__(self, context, instance_uuid, needs_image_meta):
+        self.context = context
+        self.instance_uuid = instance_uuid
+        self.needs_image_meta = needs_image_meta
+        self.cell = None
 
-def _read_in_cell(context, cell, instance_uuid, needs_image_meta):
-    instance = objects.Instance.get_by_uuid(
-        context, instance_uuid,
-        expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
-    if 'flavor' not in instance or instance.flavor is None:
-        raise exception.FlavorMissing()
-    current = CurrentInstance(
-        uuid=instance_uuid, project_id=instance.project_id, cell=cell,
-        task_state=instance.task_state, flavor=instance.flavor,
-        numa_topology=instance.numa_topology,
-        pci_requests=instance.pci_requests)
-    if not needs_image_meta(current):
-        return current
-    # Instance.system_metadata would read the whole instance again.
-    instance.system_metadata = main_db.instance_system_metadata_get(
-        context, instance_uuid)
-    return dataclasses.replace(current, image_meta=instance.image_meta)
+    def read(self):
+        # Elevated, because a request made by another project's user (an
+        # administrator, a domain manager) would not see the server.
+        context = self.context.elevated()
+        if CONF.api_database.connection is None:
+            # a cell conductor: its own database is the cell
+            return self._read_in_cell(context)
+        mapping = objects.InstanceMapping.get_by_instance_uuid(
+            context, self.instance_uuid)
+        if mapping.cell_mapping is None:
+            raise exception.InstanceGone(instance=self.instance_uuid)
+        self.cell = mapping.cell_mapping.name or mapping.cell_mapping.uuid
+        with nova_context.target_cell(
+                context, mapping.cell_mapping) as cell_context:
+            return self._read_in_cell(cell_context)
+
+    def _read_in_cell(self, context):
+        instance = objects.Instance.get_by_uuid(
+            context, self.instance_uuid,
+            expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
+        if 'flavor' not in instance or instance.flavor is None:
+            raise exception.FlavorMissing()
+        current = CurrentInstance(
+            uuid=self.instance_uuid, project_id=instance.project_id,
+            cell=self.cell, task_state=instance.task_state,
+            flavor=instance.flavor, numa_topology=instance.numa_topology,
+            pci_requests=instance.pci_requests)
+        if not self.needs_image_meta(current):
+            return current
+        # Instance.system_metadata would read the whole instance again.
+        instance.system_metadata = main_db.instance_system_metadata_get(
+            context, self.instance_uuid)
+        if not instance.system_metadata:
+            # nova stores image_base_image_ref for every server
+            raise exception.InstanceGone(instance=self.instance_uuid)
+        return dataclasses.replace(current, image_meta=instance.image_meta)

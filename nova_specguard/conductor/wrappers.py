@@ -140,7 +140,8 @@ def _guard(move_of, wrapped, args, kwargs):
     reporter = alerts.reporter(SERVICE)
     started = time.perf_counter()
     options = conf.options()
-    call = {}
+    reporter.begin(options)
+    call, move = {}, None
     try:
         if options.mode == 'off':
             return
@@ -151,10 +152,11 @@ def _guard(move_of, wrapped, args, kwargs):
             _correct(call['context'], call['instance'], call['request_spec'],
                      move, options, reporter)
     except Exception as exc:
-        reporter.fault(call.get('context'),
-                       getattr(call.get('instance'), 'uuid', None), exc)
+        reporter.fault(
+            call.get('context'), call.get('request_spec'),
+            move.operation if move else Operation.UNKNOWN, exc)
     finally:
-        reporter.used(options, time.perf_counter() - started)
+        reporter.end(options, time.perf_counter() - started)
 
 
 def _correct(context, instance, spec, move, options, reporter):
@@ -164,7 +166,7 @@ def _correct(context, instance, spec, move, options, reporter):
         return
     if finding.current and _is_behind(finding.current, instance):
         finding = guard.Finding(
-            move.operation, finding.current,
+            move.operation, finding.current, cell=finding.cell,
             unverifiable='request and cell database disagree about the '
                          'flavor of the server')
     if finding.unverifiable:

@@ -46,15 +46,16 @@ def refuses(context, spec, marked):
     reporter = alerts.reporter(SERVICE)
     started = time.perf_counter()
     options = conf.options()
+    reporter.begin(options)
     try:
         if options.mode == 'off' or operation.is_boot(spec):
             return False
         return _refuses(context, spec, marked, options, reporter)
     except Exception as exc:
-        reporter.fault(context, spec.instance_uuid, exc)
+        reporter.fault(context, spec, operation.Operation.UNKNOWN, exc)
         return False
     finally:
-        reporter.used(options, time.perf_counter() - started)
+        reporter.end(options, time.perf_counter() - started)
 
 
 def _refuses(context, spec, marked, options, reporter):
