@@ -6,7 +6,7 @@
 set -eu -o pipefail
 
 usage() {
-    cat <<USAGE
+    cat <<EOF
 Usage: tools/benchmark.sh [options] guard [benchmark options]
 
     --nova VERSION   as in tools/venv.sh
@@ -17,9 +17,9 @@ Usage: tools/benchmark.sh [options] guard [benchmark options]
         --pairs N    times to schedule with and without the guard; default: 60
 
 Takes a few minutes; the times want an idle machine. Runs with eventlet;
-OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads, which nova has
-from release 31 on.
-USAGE
+OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads where all of nova
+can do with them.
+EOF
 }
 
 venv_options=()
@@ -46,4 +46,4 @@ cd "$root"
 disable_eventlet=${OS_NOVA_DISABLE_EVENTLET_PATCHING:-false}
 export OS_NOVA_DISABLE_EVENTLET_PATCHING=$disable_eventlet
 
-exec "$venv/bin/python" -m "tests.benchmarks.$benchmark" "$@"
+exec "$venv/bin/python" -u -m "tests.benchmarks.$benchmark" "$@"

@@ -111,8 +111,8 @@ export PIP_NO_INPUT=1
 exec 9>"$venv.lock"
 flock 9
 
-hash=$(inputs | sha256sum)
-if [[ -f $stamp && $(cat "$stamp") == "$hash" ]]; then
+digest=$(inputs | sha256sum)
+if [[ -f $stamp && $(cat "$stamp") == "$digest" ]]; then
     progress "nova $nova on Python $version is up to date"
     echo "$venv"
     exit 0
@@ -124,7 +124,17 @@ quietly "$python" -m venv "$venv"
 if [[ $series -lt 32 ]]; then
     install 'pip<25.1' 'setuptools<81' wheel
 fi
-install "$nova_requirement" "$placement_requirement" \
+# Where no constraints say what a release was made for, what has broken it
+# since stays out.
+caps=()
+if [[ -z $constraints && $series -lt 29 ]]; then
+    caps=('oslo.policy<4.4' 'oslo.utils<9' 'SQLAlchemy<2')
+elif [[ -z $constraints && $series -lt 32 ]]; then
+    caps=('oslo.policy<5' 'oslo.utils<9')
+elif [[ -z $constraints && $series -lt 34 ]]; then
+    caps=('oslo.policy<6')
+fi
+install "$nova_requirement" "$placement_requirement" "${caps[@]}" \
     -r requirements.txt -r test-requirements.txt
 
 # nova's fixtures look for etc/nova beside the package, pip puts it elsewhere.
@@ -140,7 +150,7 @@ flock 8
 install --no-deps -e .
 flock -u 8
 
-echo "$hash" >"$stamp"
+echo "$digest" >"$stamp"
 rm -f "$venv.log"
 progress "ready"
 echo "$venv"

@@ -35,7 +35,6 @@ from nova.scheduler import request_filter
 from nova import test
 from oslo_utils.fixture import uuidsentinel as uuids
 
-from nova_specguard.scheduler import check
 from tests.functional import fixtures as specguard_fixtures
 
 HOSTS = 1000
@@ -129,7 +128,8 @@ class _Cloud(test.TestCase):
         instance = objects.Instance(
             context, user_id='owner', project_id='project', host=host,
             vm_state='active', task_state='migrating',
-            image_ref=uuids.image, system_metadata={'image_min_disk': '1'},
+            image_ref=uuids.image,
+            system_metadata={'image_base_image_ref': uuids.image},
             flavor=objects.Flavor.get_by_name(self.context, 'm1.small'),
             old_flavor=None, new_flavor=None)
         instance.create()
@@ -149,6 +149,7 @@ class _Cloud(test.TestCase):
         spec.requested_resources = []
         spec.is_bfv = False
         self.instance_uuid = instance.uuid
+        self.memory_mb = instance.flavor.memory_mb
         self._serializer = objects_base.NovaObjectSerializer()
         self._message = json.dumps(
             self._serializer.serialize_entity(self.context, spec))
@@ -161,9 +162,11 @@ class _Cloud(test.TestCase):
                       False: (filters[1:], requests[1:])}
         self.guard_filter = filters[0]
 
-    def select(self, guarded):
+    def select(self, guarded, drift=0):
         """Schedule once.
 
+        :param guarded: in which arm
+        :param drift: MB of memory by which the request differs
         :returns: seconds (by the clock, of CPU), and the RequestSpec
         """
         (self.manager.host_manager.enabled_filters,
@@ -172,6 +175,7 @@ class _Cloud(test.TestCase):
             'admin', 'operators', is_admin=True)
         spec = self._serializer.deserialize_entity(
             context, json.loads(self._message))
+        spec.flavor.memory_mb += drift
         gc.collect()
         gc.disable()
         try:
@@ -186,10 +190,11 @@ class _Cloud(test.TestCase):
         return (ended[0] - started[0], ended[1] - started[1]), spec
 
     def measure(self):
+        alerts = self.useFixture(specguard_fixtures.Alerts())
         for guarded in (True, False) * 2:
-            _times, spec = self.select(guarded)
+            _times, spec = self.select(guarded, drift=1)
             # Each arm is what it is said to be.
-            self.assertIs(guarded, check.is_checked(spec))
+            self.assertIs(guarded, spec.memory_mb == self.memory_mb)
         # What is there by now stays: the collector need not look at it again.
         gc.collect()
         gc.freeze()
@@ -201,6 +206,8 @@ class _Cloud(test.TestCase):
             pairs.append((times[True], times[False]))
 
         _times, spec = self.select(guarded=True)
+        self.assertEqual(['101', '101'],
+                         [alert['code'] for alert in alerts.incidents])
         self.results['filter'] = {
             hosts: self._time_filter(spec, hosts) for hosts in FILTERED}
 

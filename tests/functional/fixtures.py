@@ -129,7 +129,7 @@ class Alerts(fixtures.Fixture):
     def _setUp(self):
         self._texts = []
         handler = _Collector(self._texts)
-        logger = logging.getLogger('nova_specguard.alerts')
+        logger = logging.getLogger('nova.specguard')
         logger.addHandler(handler)
         self.addCleanup(logger.removeHandler, handler)
 

@@ -116,7 +116,7 @@ class FailedResize(base.TestCase):
         handler.setFormatter(formatters.ContextFormatter(
             datefmt=CONF.log_date_format, config=CONF))
         self.useFixture(fixtures.LogHandler(
-            handler, 'nova_specguard', nuke_handlers=False))
+            handler, 'nova.specguard', nuke_handlers=False))
         return stream
 
     # Facts
