@@ -32,7 +32,8 @@ from nova_specguard import reader
 
 # Below nova's own logger, so that a logging configuration file written for
 # nova ([DEFAULT] log_config_append) lets alerts through.
-LOG = logging.getLogger('nova.specguard')
+LOGGER = 'nova.specguard'
+LOG = logging.getLogger(LOGGER)
 
 SUMMARY = 'SPECGUARD-001'
 IN_PLACE = 'SPECGUARD-002'

@@ -63,9 +63,12 @@ class _Tolerant(types.ConfigType):
 
     def __call__(self, value):
         try:
-            return self.strict(value)
+            converted = self.strict(value)
         except (TypeError, ValueError) as exc:
             return InvalidValue(str(value), str(exc))
+        if converted is None:
+            return InvalidValue(str(value), 'it is empty')
+        return converted
 
     def __eq__(self, other):
         return (self.__class__ == other.__class__ and
@@ -102,18 +105,16 @@ def _opt(name, strict, **kwargs):
 
 
 OPTS = [
-    _opt('mode', types.String(choices=MODES), default='enforce', mutable=True,
-         help="""
+    _opt('mode', types.String(choices=[
+        ('enforce', 'correct the request in memory, or refuse the move where '
+                    'it cannot be corrected'),
+        ('warn', 'alert and change nothing'),
+        ('off', 'do nothing and read nothing, whatever the other options '
+                'say')]),
+         default='enforce', mutable=True, help="""
 What to do about a move whose request spec disagrees with the server.
 
 Related options: ``operation_modes`` and ``field_modes`` override it.
-
-Possible values:
-
-* ``enforce``: correct the request in memory, or refuse the move where it
-  cannot be corrected
-* ``warn``: alert and change nothing
-* ``off``: do nothing and read nothing, whatever the other options say
 """),
     _opt('operation_modes', _ModeByName(OPERATIONS), default={}, mutable=True,
          help="""
@@ -121,9 +122,10 @@ Modes of single move operations, as ``operation:mode`` pairs.
 
 Operations are spelled as in instance actions: ``live-migration``,
 ``migrate``, ``resize``, ``evacuate``, ``unshelve`` and ``rebuild``. An
-evacuation is refused only where ``evacuate:enforce`` is written here, because
-nova leaves a server whose evacuation was refused in ERROR. A rebuild is never
-refused. Where a mode of the field is set as well, the more lenient holds.
+evacuation is refused only where ``evacuate:enforce`` is written here,
+because nova leaves a server whose evacuation was refused in ERROR. A
+rebuild is never refused. Where a mode of the field is set as well, the
+more lenient holds.
 """),
     _opt('field_modes', _ModeByName(FIELDS),
          default={'flavor_extra_specs': 'warn', 'availability_zone': 'warn'},
@@ -131,17 +133,17 @@ refused. Where a mode of the field is set as well, the more lenient holds.
          help="""
 Modes of single guarded fields, as ``field:mode`` pairs.
 
-``flavor_extra_specs`` is drift of the extra specs alone, while id, name and
-sizes of the flavor agree; operators make such drift on purpose. Writing this
-option replaces the whole default.
+``flavor_extra_specs`` is drift of the extra specs alone, while id, name
+and sizes of the flavor agree; operators make such drift on purpose.
+Writing this option replaces the whole default.
 """),
     _opt('correct', types.Boolean(), default=True, mutable=True,
          help="""
 Correct the request in memory where that is safe.
 
 Nothing is written to a database by this. If false, a move that would have
-been corrected is refused, or let through with an alert if it is one that the
-guard does not refuse.
+been corrected is refused, or let through with an alert if it is one that
+the guard does not refuse.
 """),
     _opt('ignored_extra_specs', types.List(types.String()), default=[],
          mutable=True,
@@ -151,9 +153,10 @@ Glob patterns of extra specs that are left out of every comparison.
 For example ``quota:*,my_company:*``. Use it for keys that play no part in
 scheduling.
 """),
-    _opt('on_unverifiable', types.String(choices=('refuse', 'allow')),
-         default='refuse', mutable=True,
-         help="""
+    _opt('on_unverifiable', types.String(choices=[
+        ('refuse', 'let it find no host'),
+        ('allow', 'let it go by what the request spec says')]),
+         default='refuse', mutable=True, help="""
 What to do about a move whose server could not be read.
 
 It holds for live migration, cold migration, resize and unshelve in mode
@@ -176,7 +179,8 @@ SPECGUARD-203 is logged.
 """),
     _opt('summary_interval', types.Integer(min=1), default=600, mutable=True,
          help="""
-Shortest time in seconds between two summaries (SPECGUARD-001) of a service.
+Shortest time in seconds between two summaries (SPECGUARD-001) of a
+service.
 """),
 ]
 
@@ -217,8 +221,8 @@ def options():
     for opt in OPTS:
         try:
             value = nova.conf.CONF[GROUP][opt.dest]
-        except cfg.Error as exc:
-            # a substitution ($name) of something that does not exist
+        except (cfg.Error, RecursionError) as exc:
+            # a substitution ($name) of what does not exist, or of itself
             value = InvalidValue('?', str(exc))
         if isinstance(value, InvalidValue):
             problems.append('[%s] %s = %s; %s is used' % (

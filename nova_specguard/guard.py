@@ -24,6 +24,7 @@ import typing
 from nova_specguard import conf
 from nova_specguard import exception
 from nova_specguard import fields
+from nova_specguard.fields import flavor
 from nova_specguard.fields import numa_topology
 from nova_specguard.fields import pci_requests
 from nova_specguard import instances
@@ -159,12 +160,12 @@ def _modes(finding, options):
 
     NUMA constraints and PCI requests are derived from the flavor. To enforce
     them beside another flavor that stays would make a mixture that nobody
-    asked for; but they are alerted even where the flavor is ``off``.
+    asked for; but they are alerted even where ``flavor`` is ``off``.
     """
     modes = {difference: _mode(options, finding.operation, difference.field)
              for difference in finding.differences}
     if any(mode != 'enforce' for difference, mode in modes.items()
-           if difference.field not in _DERIVED):
+           if difference.field == flavor.NAME):
         for difference, mode in modes.items():
             if difference.field in _DERIVED:
                 modes[difference] = _more_lenient(mode, 'warn')
@@ -173,6 +174,8 @@ def _modes(finding, options):
 
 def _mode(options, operation, field=None):
     """The mode that holds; of two that are set the more lenient."""
+    if options.mode == 'off':
+        return 'off'
     chosen = [mode for mode in (
         options.operation_modes.get(operation.value),
         options.field_modes.get(field)) if mode]

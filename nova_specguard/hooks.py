@@ -80,7 +80,10 @@ def wrap(module_name, class_name, function_name, parameters, wrapper):
         raise mismatch(name, 'it does not exist') from exc
     if getattr(method, '_self_wrapper', None) is wrapper:
         return
-    known = inspect.signature(method).parameters
+    try:
+        known = inspect.signature(method).parameters
+    except (TypeError, ValueError) as exc:
+        raise mismatch(name, 'it is not a function') from exc
     missing = [parameter for parameter in parameters
                if parameter not in known]
     if missing:

@@ -14,7 +14,7 @@ Usage: tools/benchmark.sh [options] guard [benchmark options]
 
     guard            what the guard adds to moves and boots: SELECTs, time per
                      host, time to schedule among 1,000 hosts
-        --pairs N    times to schedule with and without the guard; default: 60
+        --pairs N    times to schedule with and without the guard; default: 100
 
 Takes a few minutes; the times want an idle machine. Runs with eventlet;
 OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads where all of nova

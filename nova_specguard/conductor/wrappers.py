@@ -20,19 +20,18 @@ after which nova cleans up as after any other NoValidHost.
 
 import dataclasses
 import functools
-import time
 
 from nova.compute import vm_states
 from nova import exception as nova_exception
 from nova import objects
 
 from nova_specguard import alerts
-from nova_specguard import conf
 from nova_specguard import fields
 from nova_specguard import guard
 from nova_specguard import hooks
 from nova_specguard import operation
 from nova_specguard.operation import Operation
+from nova_specguard import protection
 
 SERVICE = 'nova-conductor'
 
@@ -61,7 +60,8 @@ def _before(move_of):
     """
     @functools.wraps(move_of)
     def wrapper(wrapped, manager, args, kwargs):
-        _guard(move_of, wrapped, args, kwargs)
+        protection.run(SERVICE, protection.Request(), _guard,
+                       move_of, wrapped, args, kwargs)
         return wrapped(*args, **kwargs)
     return wrapper
 
@@ -136,27 +136,16 @@ HOOKS = (
 )
 
 
-def _guard(move_of, wrapped, args, kwargs):
-    reporter = alerts.reporter(SERVICE)
-    started = time.perf_counter()
-    options = conf.options()
-    reporter.begin(options)
-    call, move = {}, None
-    try:
-        if options.mode == 'off':
-            return
-        call = hooks.arguments(wrapped, args, kwargs)
-        move = move_of(call)
-        # Computes older than Stein reschedule with a dict.
-        if move and isinstance(call.get('request_spec'), objects.RequestSpec):
-            _correct(call['context'], call['instance'], call['request_spec'],
-                     move, options, reporter)
-    except Exception as exc:
-        reporter.fault(
-            call.get('context'), call.get('request_spec'),
-            move.operation if move else Operation.UNKNOWN, exc)
-    finally:
-        reporter.end(options, time.perf_counter() - started)
+def _guard(request, options, reporter, move_of, wrapped, args, kwargs):
+    call = hooks.arguments(wrapped, args, kwargs)
+    request.context = call['context']
+    request.spec = call.get('request_spec')
+    move = move_of(call)
+    # Computes older than Stein reschedule with a dict.
+    if move and isinstance(request.spec, objects.RequestSpec):
+        request.operation = move.operation
+        _correct(request.context, call['instance'], request.spec, move,
+                 options, reporter)
 
 
 def _correct(context, instance, spec, move, options, reporter):

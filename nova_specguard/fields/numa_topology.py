@@ -29,7 +29,8 @@ from nova_specguard import reader
 NAME = 'numa_topology'
 OPERATIONS = flavor.OPERATIONS | {Operation.MIGRATE}
 
-_UNDERIVABLE = (nova_exception.NovaException, ValueError, TypeError)
+_UNDERIVABLE = (nova_exception.NovaException, NotImplementedError,
+                ValueError, TypeError)
 
 
 def needs_image_meta(spec, current):
@@ -66,7 +67,7 @@ def _expected(current):
         return current.numa_topology, current.numa_topology is None
     try:
         return hardware.numa_get_constraints(
-            current.flavor, current.image_meta), True
+            _flavor_object(current.flavor), current.image_meta), True
     except _UNDERIVABLE:
         # Rules for extra specs get stricter from release to release; a server
         # keeps what it was booted with. Its own topology has the same layout,
@@ -74,10 +75,19 @@ def _expected(current):
         return current.numa_topology, False
 
 
+def _flavor_object(source):
+    """A flavor with all that constraints are derived from."""
+    if isinstance(source, objects.Flavor):
+        return source
+    return objects.Flavor(**{
+        name: reader.get(source, name)
+        for name in ('vcpus', 'memory_mb', 'extra_specs')})
+
+
 def _layout(cell):
     cpus = set(map(str, reader.as_list(reader.get(cell, 'cpuset'))))
     pinned = set(map(str, reader.as_list(reader.get(cell, 'pcpuset'))))
-    policy = reader.get(cell, 'cpu_policy') or 'shared'
+    policy = str(reader.get(cell, 'cpu_policy') or 'shared')
     if policy == 'dedicated' and not pinned:
         # as written before Victoria (LP#1952941)
         cpus, pinned = set(), cpus

@@ -76,14 +76,18 @@ def _aliases(source):
 def _count(value):
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return 0
 
 
+def _extra_spec(flavor):
+    return reader.as_dict(reader.get(flavor, 'extra_specs')).get(
+        'pci_passthrough:alias')
+
+
 def _aliases_of_flavor(flavor):
-    extra_specs = reader.as_dict(reader.get(flavor, 'extra_specs'))
     found = collections.Counter()
-    for part in str(extra_specs.get('pci_passthrough:alias') or '').split(','):
+    for part in str(_extra_spec(flavor) or '').split(','):
         name, _colon, count = part.partition(':')
         if name.strip():
             found[name.strip()] += _count(count)
@@ -106,8 +110,7 @@ def difference(spec, current, options):
     current_value = base.short(_short(current_form))
     if not fits:
         current_value += ' (flavor: %s)' % base.short(
-            reader.get(current.flavor, 'extra_specs', {}).get(
-                'pci_passthrough:alias'))
+            _extra_spec(current.flavor))
     return base.Difference(
         NAME, 'pci-requests', base.short(_short(spec_form)), current_value,
         correctable=fits)

@@ -12,15 +12,13 @@
 
 """What request filter and host filter have in common: one check a request."""
 
-import time
-
 from nova_specguard import alerts
-from nova_specguard import conf
 from nova_specguard import fields
 from nova_specguard.fields import flavor
 from nova_specguard.fields import pci_requests
 from nova_specguard import guard
 from nova_specguard import operation
+from nova_specguard import protection
 from nova_specguard import reader
 from nova_specguard.scheduler import SERVICE
 
@@ -33,32 +31,27 @@ def is_checked(spec):
     return getattr(spec, _CHECKED, False)
 
 
-def refuses(context, spec, marked):
+def refuses(context, spec, before_host_manager):
     """Check a request, correct what may be corrected, and alert.
 
     :param context: RequestContext of the request
     :param spec: nova.objects.RequestSpec
-    :param marked: what operation.is_marked_as_resize said, or None where it
-        is too late to ask; then nothing is corrected either
+    :param before_host_manager: whether nova's mark of a resize is still to be
+        seen; afterwards nothing is corrected either
     :returns: whether the request must find no host
     """
     setattr(spec, _CHECKED, True)
-    reporter = alerts.reporter(SERVICE)
-    started = time.perf_counter()
-    options = conf.options()
-    reporter.begin(options)
-    try:
-        if options.mode == 'off' or operation.is_boot(spec):
-            return False
-        return _refuses(context, spec, marked, options, reporter)
-    except Exception as exc:
-        reporter.fault(context, spec, operation.Operation.UNKNOWN, exc)
+    return bool(protection.run(
+        SERVICE, protection.Request(context, spec), _refuses,
+        before_host_manager))
+
+
+def _refuses(request, options, reporter, before_host_manager):
+    context, spec = request.context, request.spec
+    if operation.is_boot(spec):
         return False
-    finally:
-        reporter.end(options, time.perf_counter() - started)
-
-
-def _refuses(context, spec, marked, options, reporter):
+    marked = (operation.is_marked_as_resize(spec)
+              if before_host_manager else None)
     finding = guard.examine(
         context, spec,
         lambda current: operation.from_request(spec, current, marked),

@@ -55,4 +55,4 @@ class SpecGuardFilter(filters.BaseHostFilter):
         if check.is_checked(spec):
             return False
         context = spec._context or nova_context.get_admin_context()
-        return check.refuses(context, spec, marked=None)
+        return check.refuses(context, spec, before_host_manager=False)

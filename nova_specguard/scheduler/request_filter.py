@@ -21,7 +21,6 @@ from nova import exception as nova_exception
 from nova.scheduler import request_filter as nova_request_filter
 
 from nova_specguard import hooks
-from nova_specguard import operation
 from nova_specguard.scheduler import check
 
 
@@ -34,8 +33,7 @@ def verify_request_spec(ctxt, request_spec):
     :raises nova.exception.RequestFilterFailed: if the request is refused;
         the scheduler makes NoValidHost of it
     """
-    marked = operation.is_marked_as_resize(request_spec)
-    if check.refuses(ctxt, request_spec, marked):
+    if check.refuses(ctxt, request_spec, before_host_manager=True):
         raise nova_exception.RequestFilterFailed(
             reason='SpecGuardFilter refused the request of server %s'
                    % request_spec.instance_uuid)

@@ -137,8 +137,8 @@ def main():
     parser = argparse.ArgumentParser(
         prog='tools/benchmark.sh guard', description=__doc__.splitlines()[0])
     parser.add_argument(
-        '--pairs', type=int, default=60,
-        help='times to schedule with and without the guard; default: 60')
+        '--pairs', type=int, default=100,
+        help='times to schedule with and without the guard; default: 100')
     pairs = parser.parse_args().pairs
     # nova.test logs to stdout, which is for the tables, and its fixtures end
     # later than their own logging.

@@ -16,8 +16,8 @@ import logging
 import re
 
 import fixtures
-import nova.conf
 from nova.conductor import manager as conductor_manager
+import nova.conf
 from nova import context as nova_context
 from nova.scheduler.client import query
 from nova.scheduler import request_filter
@@ -52,6 +52,12 @@ class TestCase(testtools.TestCase):
         """The defaults but for some values."""
         return dataclasses.replace(conf.options(), **values)
 
+    def use(self, reporter, seconds=0.0, **options):
+        """The service handles a request."""
+        options = self.options(**options)
+        reporter.begin(options)
+        reporter.end(options, seconds)
+
     def differences(self, spec, current,
                     operation=Operation.LIVE_MIGRATION, **options):
         """What differs, by the name of the field."""
@@ -81,10 +87,10 @@ class TestCase(testtools.TestCase):
 class Nova(fixtures.Fixture):
     """Gives nova back as it was, whatever the guard puts into it."""
 
+    METHODS = ('_live_migrate', '_cold_migrate', 'rebuild_instance',
+               'unshelve_instance')
     _WRAPPED = {
-        conductor_manager.ComputeTaskManager: (
-            '_live_migrate', '_cold_migrate', 'rebuild_instance',
-            'unshelve_instance'),
+        conductor_manager.ComputeTaskManager: METHODS,
         query.SchedulerQueryClient: ('select_destinations',),
     }
 
@@ -102,7 +108,7 @@ class Alerts(fixtures.Fixture):
     def _setUp(self):
         self.records = []
         handler = _Collector(self.records)
-        logger = logging.getLogger('nova_specguard')
+        logger = logging.getLogger('nova.specguard')
         self.addCleanup(setattr, logger, 'propagate', logger.propagate)
         self.addCleanup(logger.setLevel, logger.level)
         self.addCleanup(logger.removeHandler, handler)

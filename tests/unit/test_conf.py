@@ -264,8 +264,7 @@ class BadValuesTest(ConfTestCase):
 
     def test_unprintable_value_is_one_alert_of_one_line(self):
         self.start('mode = enf\x1b[31morce\u2028d')
-        reporter = alerts.Reporter('nova-conductor')
-        reporter.used(conf.options(), 0)
+        self.use(alerts.reporter('nova-conductor'))
         (alert,) = self.alerts.of('203')
         self.assertIn('mode', alert['reason'])
         self.assertTrue(all(line.isascii() and line.isprintable()
@@ -320,6 +319,15 @@ class ReloadTest(ConfTestCase):
         for bad in ('seven', '0'):
             self.sighup('lookup_timeout = ' + bad)
             self.assertEqual(7, conf.options().lookup_timeout)
+
+    def test_good_value_that_no_request_has_used_is_kept_too(self):
+        # With native threads a reload replaces the workers, and the new ones
+        # have only what their parent knows.
+        self.start('mode = warn')
+        conf.options()
+        self.sighup('mode = off')
+        self.sighup('mode = enforced')
+        self.assertEqual('off', conf.options().mode)
 
     def test_line_taken_away_means_the_default(self):
         self.start('mode = warn')

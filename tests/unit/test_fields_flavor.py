@@ -128,9 +128,11 @@ class NoDifferenceTest(base.TestCase):
         self.assert_consistent(builders.spec(), builders.current())
 
     def test_description_which_the_instance_row_blanks(self):
-        self.assert_consistent(
-            builders.spec(flavor=builders.flavor(description='for all')),
-            builders.current(flavor=builders.flavor(description=None)))
+        for description in (None, 'for some'):
+            self.assert_consistent(
+                builders.spec(flavor=builders.flavor(description='for all')),
+                builders.current(flavor=builders.flavor(
+                    description=description)))
 
     def test_time_stamps_and_deleted(self):
         spec = builders.stored(builders.spec())

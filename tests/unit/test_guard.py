@@ -101,15 +101,16 @@ class EnforceTest(base.TestCase):
         self.assertLessEqual(len(outcomes), 1)
         return outcomes[0] if outcomes else None
 
-    def assert_as_in_the_contract(self, operation):
+    def assert_as_in_the_contract(self, operation,
+                                  global_modes=('enforce', 'warn')):
         operation_modes = (UNSET,) + MODES
         if operation == Operation.UNKNOWN:
             # It cannot be written in operation_modes.
             operation_modes = (UNSET,)
         wrong = []
         for case in itertools.product(
-                MODES, operation_modes, (UNSET,) + MODES, BOOLEANS, BOOLEANS,
-                BOOLEANS):
+                global_modes, operation_modes, (UNSET,) + MODES, BOOLEANS,
+                BOOLEANS, BOOLEANS):
             (mode, operation_mode, field_mode, correct, correctable,
              may_correct) = case
             found = difference(correctable=correctable)
@@ -146,6 +147,10 @@ class EnforceTest(base.TestCase):
 
     def test_unknown(self):
         self.assert_as_in_the_contract(Operation.UNKNOWN)
+
+    def test_mode_off_wins_over_everything(self):
+        for operation in Operation:
+            self.assert_as_in_the_contract(operation, ('off',))
 
     def test_table_has_every_operation(self):
         tested = {name for name in dir(self) if name.startswith('test_')}
@@ -188,8 +193,8 @@ class SeveralDifferencesTest(base.TestCase):
 
     correctable = difference('flavor')
     not_correctable = difference('pci_requests', correctable=False)
-    warned = difference('flavor_extra_specs')
-    off = difference('numa_topology')
+    warned = difference('availability_zone')
+    off = difference('scheduler_hints')
 
     def enforce(self, operation, **options):
         return guard.enforce(
@@ -197,7 +202,7 @@ class SeveralDifferencesTest(base.TestCase):
                 self.correctable, self.not_correctable, self.warned,
                 self.off)),
             self.options(**{'field_modes': {
-                'flavor_extra_specs': 'warn', 'numa_topology': 'off'},
+                'availability_zone': 'warn', 'scheduler_hints': 'off'},
                 **options}), may_correct=True)
 
     def test_one_that_cannot_be_corrected_refuses_the_move(self):
@@ -232,11 +237,25 @@ class SeveralDifferencesTest(base.TestCase):
     def test_mode_of_one_field_does_not_touch_another(self):
         enforcement = self.enforce(
             Operation.LIVE_MIGRATION,
-            field_modes={'pci_requests': 'warn', 'flavor_extra_specs': 'off',
-                         'numa_topology': 'off'})
+            field_modes={'pci_requests': 'warn', 'availability_zone': 'off',
+                         'scheduler_hints': 'off'})
         self.assertEqual((self.correctable,), enforcement.correct)
         self.assertEqual((), enforcement.refuse)
         self.assertEqual((self.not_correctable,), enforcement.allow)
+
+    def test_derived_fields_are_not_enforced_beside_another_flavor(self):
+        # Its flavor stays: NUMA topology and devices of the server's beside
+        # it would be a mixture that nobody asked for.
+        derived = (difference('numa_topology'), difference('pci_requests'))
+        for mode in ('warn', 'off'):
+            enforcement = guard.enforce(
+                guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
+                              (self.correctable, *derived)),
+                self.options(field_modes={'flavor': mode}),
+                may_correct=True)
+            self.assertEqual((), enforcement.correct)
+            self.assertEqual((), enforcement.refuse)
+            self.assertLessEqual(set(derived), set(enforcement.allow))
 
     def test_nothing_to_do_without_differences(self):
         enforcement = guard.enforce(
@@ -262,25 +281,27 @@ class UnverifiableOutcomeTest(base.TestCase):
             for operations in itertools.combinations(Operation, size):
                 yield operations, {}
 
-    def test_every_set_of_operations_as_in_the_contract(self):
+    def assert_as_in_the_contract(self, *global_modes):
         wrong = []
         for (operations, operation_modes), mode, on_unverifiable in (
                 itertools.product(
-                    self.cases(), MODES, ('refuse', 'allow'))):
+                    self.cases(), global_modes, ('refuse', 'allow'))):
             expected = expected_unverifiable(
                 operations, mode, operation_modes, on_unverifiable)
             actual = guard.unverifiable_outcome(
-                set(operations), self.options_of(
-                    mode, operation_modes, on_unverifiable))
+                set(operations), self.options(
+                    mode=mode, operation_modes=operation_modes,
+                    on_unverifiable=on_unverifiable))
             if expected != actual:
                 wrong.append((operations, mode, operation_modes,
                               on_unverifiable, expected, actual))
         self.assertEqual([], wrong[:10])
 
-    def options_of(self, mode, operation_modes, on_unverifiable):
-        return self.options(
-            mode=mode, operation_modes=operation_modes,
-            on_unverifiable=on_unverifiable)
+    def test_every_set_of_operations(self):
+        self.assert_as_in_the_contract('enforce', 'warn')
+
+    def test_mode_off_wins_over_everything(self):
+        self.assert_as_in_the_contract('off')
 
     def test_default_refuses_what_nova_can_bear(self):
         self.assertEqual(

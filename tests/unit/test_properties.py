@@ -23,6 +23,7 @@ import hypothesis
 from hypothesis import strategies
 from nova import objects
 
+from nova_specguard import alerts
 from nova_specguard import exception
 from nova_specguard import fields
 from nova_specguard.fields import base as fields_base
@@ -30,7 +31,7 @@ from nova_specguard.operation import Operation
 from tests.unit import base
 from tests.unit import builders
 
-EXAMPLES = int(os.environ.get('SPECGUARD_TESTS_EXAMPLES', 100))
+EXAMPLES = int(os.environ.get('SPECGUARD_TESTS_EXAMPLES', 50))
 
 hypothesis.settings.register_profile(
     'specguard', max_examples=EXAMPLES, derandomize=True, deadline=None,
@@ -156,6 +157,18 @@ class PropertyTestCase(base.TestCase):
             self.assertIsInstance(difference.current_value, str)
         named = [difference.field for difference in found]
         self.assertEqual(len(set(named)), len(named))
+
+
+class AlertLineTest(base.TestCase):
+
+    @hypothesis.given(strategies.dictionaries(
+        strategies.sampled_from(['a', 'b', 'c_spec']),
+        strategies.text(strategies.characters(), max_size=20)))
+    def test_every_value_is_read_back_from_one_line(self, values):
+        line = alerts.line('SPECGUARD-103', values)
+        self.assertEqual([line], line.splitlines())
+        self.assertEqual({'code': 'SPECGUARD-103', **values},
+                         base.parse(line))
 
 
 class AnyRequestSpecTest(PropertyTestCase):
@@ -452,6 +465,9 @@ class InvarianceTest(PropertyTestCase):
         self.assertEqual(self.compare(spec, current),
                          self.compare(received, current))
 
+    @hypothesis.example(
+        builders.spec(), builders.current(image_meta=builders.image_meta(
+            hw_numa_nodes=2, hw_cpu_policy='shared')))
     @hypothesis.given(specs, servers)
     def test_object_and_stored_server(self, spec, current):
         stored_requests = current.pci_requests and json.loads(
