@@ -26,8 +26,8 @@ import traceback
 
 import nova.version
 from oslo_log import log as logging
+from oslo_utils import strutils
 
-from nova_specguard.fields import base
 from nova_specguard import reader
 
 # Below nova's own logger, so that a logging configuration file written for
@@ -83,7 +83,7 @@ def _escape(value):
 
 
 def _mask(value):
-    return _CREDENTIALS.sub(r'\1***@', str(value))
+    return strutils.mask_password(_CREDENTIALS.sub(r'\1***@', str(value)))
 
 
 class Reporter:
@@ -131,14 +131,14 @@ class Reporter:
                            if problem not in known)
 
     def end(self, options, seconds):
-        """Count a request, and write the summary when one is due.
+        """Finish a request, and write the summary when one is due.
 
         :param options: nova_specguard.conf.Options
         :param seconds: time that the guard took for the request
         """
         now = time.monotonic()
         with self._lock:
-            self._counts['checked'] += 1
+            self._counts['checked'] += options.mode != 'off'
             self._seconds += seconds
             interval = now - self._since
             if interval < options.summary_interval:
@@ -159,8 +159,10 @@ class Reporter:
 
     def _is_new(self, context, instance_uuid, code):
         """Whether an incident has no line yet in this process."""
-        incident = (getattr(context, 'request_id', None), instance_uuid,
-                    code)
+        request_id = getattr(context, 'request_id', None)
+        if request_id is None:
+            return True
+        incident = (request_id, instance_uuid, code)
         with self._lock:
             if incident in self._seen:
                 return False
@@ -233,13 +235,13 @@ class Reporter:
         with self._lock:
             self._counts['faults'] += 1
         # Not chained and with its message masked: tracebacks go to the log.
-        masked = type(type(exc).__name__, (Exception,), {})(_mask(exc))
+        masked = type(type(exc).__name__, (Exception,), {})(_escape(exc))
         where = traceback.extract_tb(exc.__traceback__)[-1]
         self._log(FAULT, {
             'operation': operation, 'outcome': 'allowed',
             'instance': instance_uuid,
             'project': reader.get(spec, 'project_id'),
-            'error': type(exc).__name__, 'message': base.short(masked),
+            'error': type(exc).__name__, 'message': reader.short(_mask(exc)),
             'where': '%s:%s' % (where.filename.rpartition('/')[2],
                                 where.lineno),
             'request_id': getattr(context, 'request_id', None),
@@ -249,7 +251,7 @@ class Reporter:
 
 @functools.lru_cache(maxsize=None)
 def reporter(service):
-    """The reporter of a service; made at first use, after workers forked.
+    """The reporter of a service, made once.
 
     :param service: ``nova-conductor`` or ``nova-scheduler``
     :returns: Reporter

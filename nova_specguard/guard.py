@@ -24,9 +24,7 @@ import typing
 from nova_specguard import conf
 from nova_specguard import exception
 from nova_specguard import fields
-from nova_specguard.fields import flavor
 from nova_specguard.fields import numa_topology
-from nova_specguard.fields import pci_requests
 from nova_specguard import instances
 from nova_specguard.operation import Operation
 
@@ -34,8 +32,6 @@ from nova_specguard.operation import Operation
 # Refusing an evacuation leaves ERROR, refusing a rebuild makes drift as well.
 _REFUSABLE = frozenset((Operation.LIVE_MIGRATION, Operation.MIGRATE,
                         Operation.RESIZE, Operation.UNSHELVE))
-
-_DERIVED = frozenset((numa_topology.NAME, pci_requests.NAME))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +51,6 @@ class Finding:
     differences: tuple = ()
     unverifiable: typing.Optional[str] = None
     cell: typing.Optional[str] = None
-
-    @property
-    def verdict(self):
-        if self.unverifiable:
-            return 'unverifiable'
-        return 'drift' if self.differences else 'consistent'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +116,7 @@ def enforce(finding, options, may_correct):
         finding.operation != Operation.UNKNOWN) else ()
     correct = tuple(d for d in correct if d.correctable)
     left = tuple(d for d in enforced if d not in correct)
-    if is_refusable(finding.operation, options):
+    if _is_refusable(finding.operation, options):
         return Enforcement(correct, refuse=left, allow=warned)
     return Enforcement(correct, allow=left + warned)
 
@@ -143,12 +133,12 @@ def unverifiable_outcome(operations, options):
     if set(modes) == {'off'}:
         return None
     if (options.on_unverifiable == 'refuse' and set(modes) == {'enforce'} and
-            all(is_refusable(operation, options) for operation in operations)):
+            all(_is_refusable(operation, options) for operation in operations)):
         return 'refused'
     return 'allowed'
 
 
-def is_refusable(operation, options):
+def _is_refusable(operation, options):
     """Whether the guard may let an operation find no host."""
     return operation in _REFUSABLE or (
         operation == Operation.EVACUATE and
@@ -158,17 +148,16 @@ def is_refusable(operation, options):
 def _modes(finding, options):
     """The mode of each difference.
 
-    NUMA constraints and PCI requests are derived from the flavor. To enforce
-    them beside another flavor that stays would make a mixture that nobody
-    asked for; but they are alerted even where ``flavor`` is ``off``.
+    To enforce what is derived from the flavor, beside another flavor that
+    stays, would make a mixture that nobody asked for.
     """
     modes = {difference: _mode(options, finding.operation, difference.field)
              for difference in finding.differences}
-    if any(mode != 'enforce' for difference, mode in modes.items()
-           if difference.field == flavor.NAME):
-        for difference, mode in modes.items():
-            if difference.field in _DERIVED:
-                modes[difference] = _more_lenient(mode, 'warn')
+    is_mixture = any(mode != 'enforce' for difference, mode in modes.items()
+                     if difference.shapes_others)
+    for difference, mode in modes.items():
+        if difference.is_harmless or is_mixture and difference.is_derived:
+            modes[difference] = _more_lenient(mode, 'warn')
     return modes
 
 

@@ -28,24 +28,28 @@ from nova_specguard import conf
 from nova_specguard import exception
 
 
-def install(service, hooks):
+def install(service, functions):
     """Install hooks; those that are in place already stay as they are.
 
     :param service: name of the service's binary
-    :param hooks: callables without arguments that raise HookMismatch
+    :param functions: callables without arguments that raise HookMismatch
     :raises SystemExit: if one does not fit and ``[specguard]
         require_all_hooks`` is set (stevedore, which loads the guard into
         nova-conductor, swallows every other exception)
     """
     options = conf.options()
     problems = alerts.reporter(service).hook_problems
-    for hook in hooks:
+    for function in functions:
         try:
-            hook()
+            function()
         except exception.HookMismatch as exc:
             reason = exc.format_message()
-            if reason not in problems:
-                problems.append(reason)
+        except Exception as exc:
+            reason = 'a hook could not be installed: %r' % exc
+        else:
+            continue
+        if reason not in problems:
+            problems.append(reason)
     if problems and options.require_all_hooks:
         raise SystemExit(alerts.line(alerts.MISCONFIGURED, {
             'service': service, 'reason': '; '.join(problems)}))
@@ -78,7 +82,7 @@ def wrap(module_name, class_name, function_name, parameters, wrapper):
         method = inspect.getattr_static(owner, function_name)
     except (ImportError, AttributeError) as exc:
         raise mismatch(name, 'it does not exist') from exc
-    if getattr(method, '_self_wrapper', None) is wrapper:
+    if _is_wrapped(method, wrapper):
         return
     try:
         known = inspect.signature(method).parameters
@@ -90,6 +94,15 @@ def wrap(module_name, class_name, function_name, parameters, wrapper):
         raise mismatch(name, 'it has no parameter %s' % ', '.join(missing))
     wrapt.wrap_function_wrapper(
         module_name, '%s.%s' % (class_name, function_name), wrapper)
+
+
+def _is_wrapped(method, wrapper):
+    # Other tools wrap too, some around ours.
+    while method is not None:
+        if getattr(method, '_self_wrapper', None) is wrapper:
+            return True
+        method = getattr(method, '__wrapped__', None)
+    return False
 
 
 def arguments(wrapped, args, kwargs):

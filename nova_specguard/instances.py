@@ -13,6 +13,7 @@
 """The current instance: mapping, cell, bounded read."""
 
 from concurrent import futures
+import contextlib
 import dataclasses
 import threading
 import typing
@@ -26,6 +27,9 @@ from nova import objects
 from nova_specguard import exception
 
 CONF = nova.conf.CONF
+
+# A nova that the guard does not fit, not a database that cannot be read.
+_FAULTS_OF_CODE = (AttributeError, ImportError, NameError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,23 +70,15 @@ def read(context, instance_uuid, timeout, needs_image_meta):
         is in no cell yet
     :raises LookupTimedOut: if there was no answer in time
     :raises FlavorMissing: if the row has no flavor
-    :raises LookupFailed: if a read raised anything else
+    :raises LookupFailed: if a read raised anything else that databases, rows
+        and connections can be the reason of
     """
     lookup = _Lookup(context, instance_uuid, needs_image_meta)
     try:
         return _within(timeout, lookup.read)
-    except exception.InstanceGone:
-        raise
     except exception.Unverifiable as exc:
         exc.kwargs['cell'] = lookup.cell
         raise
-    except (nova_exception.InstanceNotFound,
-            nova_exception.InstanceMappingNotFound) as exc:
-        raise exception.InstanceGone(instance=instance_uuid) from exc
-    except Exception as exc:
-        # Not chained: the cause's message can carry a connection URL.
-        raise exception.LookupFailed(
-            cause=type(exc).__name__, cell=lookup.cell) from None
 
 
 def _within(timeout, function):
@@ -100,11 +96,11 @@ def _within(timeout, function):
     threading.Thread(target=run, name='specguard-lookup', daemon=True).start()
     try:
         return future.result(timeout)
-    except futures.TimeoutError as exc:
+    except futures.TimeoutError:
         if future.done():
-            # the function's own: TimeoutError is a builtin from Python 3.11
-            raise
-        raise exception.LookupTimedOut(timeout=timeout) from exc
+            # in the last moment, or with a TimeoutError of its own
+            return future.result()
+        raise exception.LookupTimedOut(timeout=timeout) from None
 
 
 class _Lookup:
@@ -123,19 +119,37 @@ class _Lookup:
         if CONF.api_database.connection is None:
             # a cell conductor: its own database is the cell
             return self._read_in_cell(context)
-        mapping = objects.InstanceMapping.get_by_instance_uuid(
-            context, self.instance_uuid)
+        with self._reading():
+            mapping = objects.InstanceMapping.get_by_instance_uuid(
+                context, self.instance_uuid)
         if mapping.cell_mapping is None:
             raise exception.InstanceGone(instance=self.instance_uuid)
         self.cell = mapping.cell_mapping.name or mapping.cell_mapping.uuid
-        with nova_context.target_cell(
-                context, mapping.cell_mapping) as cell_context:
+        with contextlib.ExitStack() as stack:
+            with self._reading():
+                cell_context = stack.enter_context(
+                    nova_context.target_cell(context, mapping.cell_mapping))
             return self._read_in_cell(cell_context)
 
+    @contextlib.contextmanager
+    def _reading(self):
+        try:
+            yield
+        except (nova_exception.InstanceNotFound,
+                nova_exception.InstanceMappingNotFound) as exc:
+            raise exception.InstanceGone(
+                instance=self.instance_uuid) from exc
+        except _FAULTS_OF_CODE:
+            raise
+        except Exception as exc:
+            # Not chained: the cause's message can carry a connection URL.
+            raise exception.LookupFailed(cause=type(exc).__name__) from None
+
     def _read_in_cell(self, context):
-        instance = objects.Instance.get_by_uuid(
-            context, self.instance_uuid,
-            expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
+        with self._reading():
+            instance = objects.Instance.get_by_uuid(
+                context, self.instance_uuid,
+                expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
         if 'flavor' not in instance or instance.flavor is None:
             raise exception.FlavorMissing()
         current = CurrentInstance(
@@ -146,9 +160,12 @@ class _Lookup:
         if not self.needs_image_meta(current):
             return current
         # Instance.system_metadata would read the whole instance again.
-        instance.system_metadata = main_db.instance_system_metadata_get(
-            context, self.instance_uuid)
+        with self._reading():
+            instance.system_metadata = main_db.instance_system_metadata_get(
+                context, self.instance_uuid)
         if not instance.system_metadata:
             # nova stores image_base_image_ref for every server
             raise exception.InstanceGone(instance=self.instance_uuid)
-        return dataclasses.replace(current, image_meta=instance.image_meta)
+        with self._reading():
+            return dataclasses.replace(
+                current, image_meta=instance.image_meta)

@@ -41,10 +41,6 @@ class Operation(str, enum.Enum):
         return self.value
 
 
-# A scheduler that cannot read the instance cannot tell these apart.
-ALIKE = frozenset((Operation.LIVE_MIGRATION, Operation.EVACUATE))
-
-
 def _destination(spec):
     return (spec.requested_destination
             if 'requested_destination' in spec else None)
@@ -117,6 +113,6 @@ def candidates(spec, marked=None):
     if scheduler_utils.request_is_rebuild(spec):
         return {Operation.REBUILD if _is_rebuild(spec) else Operation.UNKNOWN}
     if 'ignore_hosts' in spec and spec.ignore_hosts:
-        # the source host
-        return set(ALIKE)
+        # the source host: both set it, and nothing else tells them apart
+        return {Operation.LIVE_MIGRATION, Operation.EVACUATE}
     return {Operation.UNSHELVE}

@@ -49,10 +49,12 @@ def run(service, request, function, *args):
     """
     try:
         return _run(service, request, function, args)
-    except Exception:
-        # Options, counters or the alert itself: nothing is left to say it by.
-        LOG.exception('%s operation=%s outcome=allowed service=%s',
-                      alerts.FAULT, request.operation, service)
+    except Exception as exc:
+        # Options, counters or the alert itself: nothing is left to say it by,
+        # nor to mask what a message or a traceback may hold.
+        LOG.error('%s operation=%s outcome=allowed error=%s service=%s',
+                  alerts.FAULT, request.operation, type(exc).__name__,
+                  service)
         return None
 
 

@@ -51,3 +51,9 @@ def as_list(value):
 def as_dict(value):
     """A dict, whatever was stored."""
     return value if isinstance(value, dict) else {}
+
+
+def short(value, limit=200):
+    """A value's short form for a log line or a table cell."""
+    text = '-' if value is None else str(value)
+    return text if len(text) <= limit else text[:limit - 3] + '...'

@@ -18,7 +18,8 @@ Usage: tools/benchmark.sh [options] guard [benchmark options]
 
 Takes a few minutes; the times want an idle machine. Runs with eventlet;
 OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads where all of nova
-can do with them.
+can do with them; nova's fixtures then connect to SQLite anew for every read,
+which no real database does and which counts against the guard.
 EOF
 }
 

@@ -19,7 +19,6 @@ after which nova cleans up as after any other NoValidHost.
 """
 
 import dataclasses
-import functools
 
 from nova.compute import vm_states
 from nova import exception as nova_exception
@@ -29,7 +28,6 @@ from nova_specguard import alerts
 from nova_specguard import fields
 from nova_specguard import guard
 from nova_specguard import hooks
-from nova_specguard import operation
 from nova_specguard.operation import Operation
 from nova_specguard import protection
 
@@ -43,13 +41,14 @@ _REFUSED = '_specguard_refused'
 class Move:
     """A move that enters the conductor.
 
-    :ivar is_scheduled: False if nova will not ask the scheduler
-    :ivar is_corrected: False if nova will not use the request spec
+    :ivar is_scheduled: False if the host is chosen already. Then nothing is
+        corrected: nova no longer asks the request spec where the server may
+        run, and a reschedule finds its allocation by the request ids that
+        are in it.
     """
 
     operation: Operation
     is_scheduled: bool = True
-    is_corrected: bool = True
 
 
 def _before(move_of):
@@ -58,11 +57,11 @@ def _before(move_of):
     :param move_of: function that is given the call's arguments by name and
         says which Move this is, or None if there is nothing to guard
     """
-    @functools.wraps(move_of)
     def wrapper(wrapped, manager, args, kwargs):
         protection.run(SERVICE, protection.Request(), _guard,
                        move_of, wrapped, args, kwargs)
         return wrapped(*args, **kwargs)
+    wrapper.__name__, wrapper.__doc__ = move_of.__name__, move_of.__doc__
     return wrapper
 
 
@@ -70,21 +69,25 @@ def _before(move_of):
 def live_migrate(call):
     """Around ``_live_migrate``, in which both RPC methods end.
 
-    With a host from before microversion 2.68's removal of ``force`` the
-    scheduler is not asked and the request spec not used.
+    A forced one (below microversion 2.68) has its host: the scheduler is not
+    asked and the request spec not used.
     """
-    is_free = not (call['scheduler_hint'] or {}).get('host')
-    return Move(Operation.LIVE_MIGRATION, is_free, is_free)
+    is_scheduled = not (call['scheduler_hint'] or {}).get('host')
+    return Move(Operation.LIVE_MIGRATION, is_scheduled)
 
 
 @_before
 def cold_migrate(call):
-    """Around ``_cold_migrate``; reschedules pass here too, without scheduler.
+    """Around ``_cold_migrate``, which reschedules enter with their hosts.
 
     A resize is left alone: nova-api has just derived flavor, numa_topology
     and pci_requests from the flavor that was asked for.
     """
-    if call['flavor'].id != call['instance'].instance_type_id:
+    instance = call['instance']
+    # As MigrationTask._preallocate_migration does, but without a read.
+    current_id = (instance.flavor.id if 'flavor' in instance
+                  else instance.instance_type_id)
+    if call['flavor'].id != current_id:
         return None
     return Move(Operation.MIGRATE, call.get('host_list') is None)
 
@@ -95,10 +98,10 @@ def rebuild_instance(call):
 
     A rebuild that names its host stays there and is not scheduled.
     """
-    is_free = not call.get('host')
+    is_scheduled = not call.get('host')
     if call['recreate']:
-        return Move(Operation.EVACUATE, is_free, is_free)
-    return Move(Operation.REBUILD) if is_free else None
+        return Move(Operation.EVACUATE, is_scheduled)
+    return Move(Operation.REBUILD) if is_scheduled else None
 
 
 @_before
@@ -153,7 +156,7 @@ def _correct(context, instance, spec, move, options, reporter):
         context, spec, lambda current: move.operation, options)
     if finding is None:
         return
-    if finding.current and _is_behind(finding.current, instance):
+    if not finding.unverifiable and _is_behind(finding.current, instance):
         finding = guard.Finding(
             move.operation, finding.current, cell=finding.cell,
             unverifiable='request and cell database disagree about the '
@@ -163,7 +166,7 @@ def _correct(context, instance, spec, move, options, reporter):
         return
 
     enforcement = guard.enforce(finding, options,
-                                may_correct=move.is_corrected)
+                                may_correct=move.is_scheduled)
     if enforcement.correct:
         fields.apply([d.field for d in enforcement.correct], spec,
                      finding.current, options)
@@ -189,8 +192,8 @@ def _unverifiable(context, spec, move, finding, options, reporter):
     if outcome and not move.is_scheduled:
         reporter.unverifiable('allowed', context, spec, finding,
                               move.operation)
-    elif (outcome == 'refused' and finding.current is None and
-            move.operation in operation.ALIKE):
+    elif outcome == 'refused' and finding.current is None:
+        # The scheduler would have to guess which operation it is.
         setattr(spec, _REFUSED, 'SpecGuardFilter could not verify server %s: '
                 '%s' % (spec.instance_uuid, finding.unverifiable))
         reporter.unverifiable(outcome, context, spec, finding, move.operation)

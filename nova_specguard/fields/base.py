@@ -14,6 +14,8 @@
 
 import dataclasses
 
+from nova_specguard import reader
+
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
@@ -24,6 +26,11 @@ class Difference:
     :ivar spec_value: short form of what the request spec says
     :ivar current_value: short form of what it should say
     :ivar correctable: whether ``apply`` can put it right
+    :ivar shapes_others: whether the server's other fields are derived from
+        what differs here
+    :ivar is_derived: whether the field is derived from the flavor
+    :ivar is_harmless: whether a move by this spec goes where the server may
+        run; alerted, never enforced
     """
 
     field: str
@@ -31,12 +38,9 @@ class Difference:
     spec_value: str
     current_value: str
     correctable: bool = True
-
-
-def short(value, limit=200):
-    """A value's short form for a log line or a table cell."""
-    text = '-' if value is None else str(value)
-    return text if len(text) <= limit else text[:limit - 3] + '...'
+    shapes_others: bool = False
+    is_derived: bool = False
+    is_harmless: bool = False
 
 
 def short_pairs(pairs):
@@ -46,6 +50,6 @@ def short_pairs(pairs):
     :returns: (short form of the spec's values, of the server's values)
     """
     return tuple(
-        short(' '.join('%s=%s' % (name, short(pair[side], 60))
+        reader.short(' '.join('%s=%s' % (name, reader.short(pair[side], 60))
                        for name, pair in pairs.items()))
         for side in (0, 1))

@@ -97,7 +97,8 @@ def difference(spec, current, options):
     if not pairs:
         return None
     pairs.update(differing_extra_specs(spec, current, options))
-    return base.Difference(NAME, 'flavor-other', *base.short_pairs(pairs))
+    return base.Difference(NAME, 'flavor-other', *base.short_pairs(pairs),
+                           shapes_others=True)
 
 
 def apply(spec, current, options):

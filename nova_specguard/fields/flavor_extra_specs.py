@@ -24,6 +24,9 @@ from nova_specguard import reader
 NAME = 'flavor_extra_specs'
 OPERATIONS = flavor.OPERATIONS
 
+# What hardware.numa_get_constraints and pci.request read.
+_SHAPING = ('hw:', 'pci_passthrough:', 'resources', 'trait')
+
 
 def difference(spec, current, options):
     if flavor.is_other(spec, current):
@@ -31,8 +34,9 @@ def difference(spec, current, options):
     pairs = flavor.differing_extra_specs(spec, current, options)
     if not pairs:
         return None
-    return base.Difference(NAME, 'flavor-extra-specs',
-                           *base.short_pairs(pairs))
+    return base.Difference(
+        NAME, 'flavor-extra-specs', *base.short_pairs(pairs),
+        shapes_others=any(key.startswith(_SHAPING) for key in pairs))
 
 
 def apply(spec, current, options):

@@ -37,7 +37,7 @@ def needs_image_meta(spec, current):
     """Whether the image has to be read to know what is expected.
 
     The image recorded in the request spec is good enough to see that nothing
-    at all asks for NUMA, since a server that got a topology has one.
+    at all asks for NUMA: a server that was fitted to its host has a topology.
 
     :param spec: nova.objects.RequestSpec
     :param current: nova_specguard.instances.CurrentInstance
@@ -114,22 +114,27 @@ def _normal(topology, with_constraints):
 def _short(form):
     if form is None:
         return None
-    cells, _emulator = form
-    return '%d cell(s): %s' % (len(cells), '; '.join(
-        'cpus=%s pcpus=%s memory=%s policy=%s' % (
-            ','.join(cell[0]) or '-', ','.join(cell[1]) or '-', *cell[2:4])
+    cells, emulator = form
+    names = ('cpus', 'pcpus', 'memory', 'policy', 'pagesize', 'threads')
+    return '%d cell(s), emulator=%s: %s' % (len(cells), emulator, '; '.join(
+        ' '.join('%s=%s' % (name, ','.join(value) or '-'
+                            if isinstance(value, tuple) else value)
+                 for name, value in zip(names, cell))
         for cell in cells))
 
 
 def difference(spec, current, options):
     expected, correctable = _expected(current)
+    if expected is None and not correctable:
+        # neither derived nor fitted, as on a driver without NUMA
+        return None
     spec_form = _normal(reader.get(spec, NAME), correctable)
     current_form = _normal(expected, correctable)
     if spec_form == current_form:
         return None
     return base.Difference(
-        NAME, 'numa-topology', base.short(_short(spec_form)),
-        base.short(_short(current_form)), correctable)
+        NAME, 'numa-topology', reader.short(_short(spec_form)),
+        reader.short(_short(current_form)), correctable, is_derived=True)
 
 
 def apply(spec, current, options):

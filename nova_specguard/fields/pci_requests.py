@@ -15,11 +15,14 @@
 What is expected are the server's own requests, without what a host added to
 them (``rp_uuids``, ``parent_ifname``). Aliases are never resolved:
 ``[pci] alias`` need not be configured where this runs, and may have changed
-since the server was booted. Request ids are new after every migration and
-``numa_policy`` depends on the code path that wrote it, so neither is
-compared; a corrected list carries the server's ids, because with
-``[filter_scheduler] pci_in_placement`` nova-conductor and nova-compute match
-request groups by them.
+since the server was booted. Compared are alias and count, or port.
+
+Not compared: what an alias stands for, since nova-compute resolves it anew at
+every ``ResourceTracker._move_claim`` and the request spec keeps what it meant
+at the boot; request ids, new after every migration; ``numa_policy``, which
+depends on the code path that wrote it. A corrected list carries the server's
+ids, because with ``[filter_scheduler] pci_in_placement`` nova-conductor and
+nova-compute match request groups by them.
 """
 
 import collections
@@ -58,10 +61,7 @@ def _normal_request(request):
     alias = reader.get(request, 'alias_name')
     if alias is None:
         return 'port', str(reader.get(request, 'requester_id'))
-    devices = sorted(repr(sorted(map(str, item.items())))
-                     for item in _asked_for(request))
-    return ('alias', str(alias), str(reader.get(request, 'count')),
-            tuple(devices))
+    return 'alias', str(alias), str(reader.get(request, 'count'))
 
 
 def _aliases(source):
@@ -96,7 +96,7 @@ def _aliases_of_flavor(flavor):
 
 def _short(form):
     return ', '.join(sorted(
-        '%dx %s' % (times, ' '.join(request[:3]))
+        '%dx %s' % (times, ' '.join(request))
         for request, times in form.items())) or None
 
 
@@ -107,13 +107,14 @@ def difference(spec, current, options):
             _aliases_of_flavor(current.flavor))
     if spec_form == current_form and fits:
         return None
-    current_value = base.short(_short(current_form))
+    current_value = reader.short(_short(current_form))
     if not fits:
-        current_value += ' (flavor: %s)' % base.short(
+        current_value += ' (flavor: %s)' % reader.short(
             _extra_spec(current.flavor))
     return base.Difference(
-        NAME, 'pci-requests', base.short(_short(spec_form)), current_value,
-        correctable=fits)
+        NAME, 'pci-requests', reader.short(_short(spec_form)), current_value,
+        correctable=fits, is_derived=True,
+        is_harmless=spec_form == current_form)
 
 
 def apply(spec, current, options):

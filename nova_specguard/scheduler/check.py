@@ -52,10 +52,12 @@ def _refuses(request, options, reporter, before_host_manager):
         return False
     marked = (operation.is_marked_as_resize(spec)
               if before_host_manager else None)
-    finding = guard.examine(
-        context, spec,
-        lambda current: operation.from_request(spec, current, marked),
-        options)
+
+    def operation_of(current):
+        request.operation = operation.from_request(spec, current, marked)
+        return request.operation
+
+    finding = guard.examine(context, spec, operation_of, options)
     if finding is None:
         return False
     if finding.unverifiable:

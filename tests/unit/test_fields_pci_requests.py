@@ -199,17 +199,30 @@ class DifferenceTest(PciTestCase):
     def test_everything_that_was_asked_for_counts(self):
         flavor = builders.gpu_flavor('gpu:2')
         server = self.server(builders.pci_request(count=2), flavor=flavor)
-        asked_for = builders.pci_request().spec[0]
         for other in (
                 builders.pci_request(count=1),
-                builders.pci_request(count=2, alias_name='gpu2'),
-                builders.pci_request(count=2, spec=[]),
-                builders.pci_request(count=2, spec=[asked_for, asked_for]),
-                builders.pci_request(
-                    count=2, spec=[{**asked_for, 'product_id': '1db5'}]),
-                builders.pci_request(
-                    count=2, spec=[{**asked_for, 'live_migratable': 'true'}])):
+                builders.pci_request(count=2, alias_name='gpu2')):
             self.assert_pci_requests(self.spec(other, flavor=flavor), server)
+
+    def test_alias_that_nova_compute_resolves_otherwise_by_now(self):
+        flavor = builders.gpu_flavor('gpu:2')
+        server = self.server(builders.pci_request(count=2), flavor=flavor)
+        asked_for = builders.pci_request().spec[0]
+        for spec in ([], [asked_for, asked_for],
+                     [{**asked_for, 'product_id': '1db5'}],
+                     [{**asked_for, 'live_migratable': 'true'}]):
+            self.assert_consistent(self.spec(
+                builders.pci_request(count=2, spec=spec), flavor=flavor),
+                server)
+
+    def test_requests_that_agree_and_fit_no_flavor_are_harmless(self):
+        flavor = builders.gpu_flavor('gpu:2')
+        for request in ((), (builders.pci_request(count=1),)):
+            difference = self.assert_pci_requests(
+                self.spec(*request, flavor=flavor),
+                self.server(*request, flavor=flavor))
+            self.assertTrue(difference.is_harmless)
+            self.assertFalse(difference.correctable)
 
     def test_request_that_is_there_once_more(self):
         self.assert_pci_requests(

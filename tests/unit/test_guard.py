@@ -27,9 +27,9 @@ BOOLEANS = (True, False)
 MOVES = [found for found in Operation if found != Operation.UNKNOWN]
 
 
-def difference(field='flavor', correctable=True):
+def difference(field='flavor', correctable=True, **kwargs):
     return fields_base.Difference(
-        field, field + '-class', 'spec', 'current', correctable)
+        field, field + '-class', 'spec', 'current', correctable, **kwargs)
 
 
 def modes(name, mode):
@@ -246,16 +246,37 @@ class SeveralDifferencesTest(base.TestCase):
     def test_derived_fields_are_not_enforced_beside_another_flavor(self):
         # Its flavor stays: NUMA topology and devices of the server's beside
         # it would be a mixture that nobody asked for.
-        derived = (difference('numa_topology'), difference('pci_requests'))
+        derived = (difference('numa_topology', is_derived=True),
+                   difference('pci_requests', is_derived=True))
+        other = difference('flavor', shapes_others=True)
         for mode in ('warn', 'off'):
             enforcement = guard.enforce(
                 guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
-                              (self.correctable, *derived)),
+                              (other, *derived)),
                 self.options(field_modes={'flavor': mode}),
                 may_correct=True)
             self.assertEqual((), enforcement.correct)
             self.assertEqual((), enforcement.refuse)
             self.assertLessEqual(set(derived), set(enforcement.allow))
+
+    def test_derived_fields_are_enforced_beside_what_shapes_nothing(self):
+        derived = difference('numa_topology', is_derived=True)
+        quota = difference('flavor_extra_specs')
+        enforcement = guard.enforce(
+            guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
+                          (quota, derived)),
+            self.options(field_modes={'flavor_extra_specs': 'warn'}),
+            may_correct=True)
+        self.assertEqual((derived,), enforcement.correct)
+        self.assertEqual((quota,), enforcement.allow)
+
+    def test_harmless_difference_is_never_enforced(self):
+        harmless = difference('pci_requests', correctable=False,
+                              is_harmless=True)
+        enforcement = guard.enforce(
+            guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
+                          (harmless,)), self.options(), may_correct=True)
+        self.assertEqual(guard.Enforcement(allow=(harmless,)), enforcement)
 
     def test_nothing_to_do_without_differences(self):
         enforcement = guard.enforce(
@@ -325,7 +346,7 @@ class ExamineTest(base.TestCase):
 
     def test_equal_is_consistent(self):
         finding = self.examine({'return_value': builders.current()})
-        self.assertEqual('consistent', finding.verdict)
+        self.assertIsNone(finding.unverifiable)
         self.assertEqual(Operation.LIVE_MIGRATION, finding.operation)
         self.assertEqual((), finding.differences)
 
@@ -333,7 +354,7 @@ class ExamineTest(base.TestCase):
         finding = self.examine(
             {'return_value': builders.current()},
             builders.spec(flavor=builders.e2_medium()))
-        self.assertEqual('drift', finding.verdict)
+        self.assertIsNone(finding.unverifiable)
         self.assertEqual(['flavor-other'],
                          [d.drift_class for d in finding.differences])
 
@@ -346,14 +367,14 @@ class ExamineTest(base.TestCase):
                       exception.LookupFailed(cause='DBConnectionError'),
                       exception.FlavorMissing()):
             finding = self.examine({'side_effect': error})
-            self.assertEqual('unverifiable', finding.verdict)
+            self.assertIsNotNone(finding.unverifiable)
             self.assertEqual(error.format_message(), finding.unverifiable)
             self.assertIsNone(finding.current)
 
     def test_server_with_an_unreadable_flavor_is_unverifiable(self):
         finding = self.examine(
             {'return_value': builders.current(flavor=None)})
-        self.assertEqual('unverifiable', finding.verdict)
+        self.assertIsNotNone(finding.unverifiable)
         self.assertEqual(Operation.LIVE_MIGRATION, finding.operation)
 
     def test_operation_is_told_from_the_server_as_it_is_now(self):

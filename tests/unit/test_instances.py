@@ -295,13 +295,13 @@ class SelectsTest(InstancesTestCase):
         finding, count = self.examine(builders.spec(
             flavor=builders.gpu_flavor(),
             pci_requests=builders.pci_requests(builders.pci_request())))
-        self.assertEqual('consistent', finding.verdict)
+        self.assertIsNone(finding.unverifiable)
         self.assertEqual((1, 1), count)
 
     def test_whole_check_with_drift(self):
         finding, count = self.examine(
             builders.spec(flavor=builders.e2_medium()))
-        self.assertEqual('drift', finding.verdict)
+        self.assertIsNone(finding.unverifiable)
         self.assertEqual((1, 1), count)
 
     def test_whole_check_with_numa(self):
@@ -451,11 +451,16 @@ class UnverifiableTest(InstancesTestCase):
         error = self.assert_read_raises(exception.Unverifiable)
         self.assertNotIsInstance(error, exception.LookupTimedOut)
 
-    def test_caller_s_own_question_fails(self):
+    def test_fault_of_the_caller_s_question_is_no_failed_read(self):
         self.boot()
         self.assertRaises(
-            exception.Unverifiable, instances.read, self.context,
+            ZeroDivisionError, instances.read, self.context,
             builders.UUID, TIMEOUT, mock.Mock(side_effect=ZeroDivisionError))
+
+    def test_function_that_nova_has_moved_is_no_failed_read(self):
+        self.boot()
+        self.failing(objects.Instance, 'get_by_uuid', AttributeError)
+        self.assertRaises(AttributeError, self.read)
 
 
 class TimeoutTest(InstancesTestCase):
@@ -516,4 +521,4 @@ class TimeoutTest(InstancesTestCase):
             self.context, builders.spec(),
             lambda current: Operation.LIVE_MIGRATION,
             self.options(lookup_timeout=0.05))
-        self.assertEqual('unverifiable', finding.verdict)
+        self.assertIsNotNone(finding.unverifiable)
