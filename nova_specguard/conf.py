@@ -141,9 +141,10 @@ Writing this option replaces the whole default.
          help="""
 Correct the request in memory where that is safe.
 
-Nothing is written to a database by this. If false, a move that would have
-been corrected is refused, or let through with an alert if it is one that
-the guard does not refuse.
+The guard itself writes to no database; nova saves the spec of a cold
+migration, as corrected. If false, a move that would have been corrected is
+refused, or let through with an alert if it is one that the guard does not
+refuse.
 """),
     _opt('ignored_extra_specs', types.List(types.String()), default=[],
          mutable=True,

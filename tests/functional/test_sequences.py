@@ -109,7 +109,7 @@ class FailedResizeTest(base.TestCase):
             'SHELVED_OFFLOADED', self.show(self.server)['status'])
         self.assert_alerts(
             self.server, 'unshelve',
-            ('101', 'flavor'), ('102', 'pci_requests'))
+            ('101', 'flavor'), ('103', 'pci_requests'))
 
     def test_a7_no_host_for_a_spec_of_before_rocky_then_unshelve(self):
         self.edit_spec(self.server, lambda spec: spec.pop('is_bfv'))
