@@ -132,10 +132,10 @@ def unverifiable_outcome(operations, options):
     modes = [_mode(options, operation) for operation in operations]
     if set(modes) == {'off'}:
         return None
-    if (options.on_unverifiable == 'refuse' and set(modes) == {'enforce'} and
-            all(_is_refusable(operation, options) for operation in operations)):
-        return 'refused'
-    return 'allowed'
+    is_refused = (
+        options.on_unverifiable == 'refuse' and set(modes) == {'enforce'} and
+        all(_is_refusable(operation, options) for operation in operations))
+    return 'refused' if is_refused else 'allowed'
 
 
 def _is_refusable(operation, options):

@@ -50,6 +50,7 @@ def short_pairs(pairs):
     :returns: (short form of the spec's values, of the server's values)
     """
     return tuple(
-        reader.short(' '.join('%s=%s' % (name, reader.short(pair[side], 60))
-                       for name, pair in pairs.items()))
+        reader.short(' '.join(
+            '%s=%s' % (name, reader.short(pair[side], 60))
+            for name, pair in pairs.items()))
         for side in (0, 1))

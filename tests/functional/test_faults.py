@@ -319,16 +319,9 @@ class SignalTestCase(FaultTestCase):
 
 
 class SchedulerOnlyTestCase(FaultTestCase):
-    """A cloud that has configured the scheduler is already protected."""
+    """A cloud that has configured the scheduler only."""
 
     conductor_is_guarded = False
-
-    def test_flavor_is_corrected_before_placement(self):
-        server = self.boot_reported_case()
-        self.fail_resize(server, E2_MEDIUM)
-        self.live_migrate(server)
-        self.assert_alert('101', server, 'live-migration', 'flavor')
-        self.assert_runs(server, 'amd2', A2_MEDIUM)
 
     def test_flavor_too_big_for_any_host_is_refused_with_an_alert(self):
         server = self.boot(host='amd1')
@@ -336,14 +329,6 @@ class SchedulerOnlyTestCase(FaultTestCase):
         self.set_guard(correct=False)
         self.live_migrate(server)
         self.assert_alert('102', server, 'live-migration', 'flavor')
-        self.assert_runs(server, 'amd1', A2_MEDIUM)
-
-    def test_pci_requests_are_not_corrected_after_the_conductor_used_them(
-            self):
-        server = self.boot_reported_case()
-        self.leave_pci_behind(server)
-        self.live_migrate(server)
-        self.assert_alert('102', server, 'live-migration', 'pci_requests')
         self.assert_runs(server, 'amd1', A2_MEDIUM)
 
     def test_cleared_task_state_is_alerted_and_not_refused(self):
