@@ -55,12 +55,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Enforcement:
-    """What to do about a finding: three disjoint tuples of Difference.
-
-    Where ``refuse`` is not empty the request finds no host, so whether
-    ``correct`` is corrected before that matters only to a scheduler without
-    guard.
-    """
+    """What to do about a finding: three disjoint tuples of Difference."""
 
     correct: tuple = ()
     refuse: tuple = ()
@@ -109,12 +104,19 @@ def enforce(finding, options, may_correct):
     modes = _modes(finding, options)
     warned = tuple(d for d, mode in modes.items() if mode == 'warn')
     enforced = tuple(d for d, mode in modes.items() if mode == 'enforce')
+    correct = ()
     # What cannot be told apart from a server that is just being changed, by a
     # database node that lags behind or by an operator, is left as it is.
-    correct = enforced if (
-        may_correct and options.correct and
-        finding.operation != Operation.UNKNOWN) else ()
-    correct = tuple(d for d in correct if d.correctable)
+    if may_correct and options.correct and (
+            finding.operation != Operation.UNKNOWN):
+        linked = [d for d in finding.differences
+                  if d.shapes_others or d.is_derived]
+        # All of them or none: half a correction asks for a host that neither
+        # flavor has, and an evacuation that finds none leaves ERROR.
+        held_back = () if all(
+            d in enforced and d.correctable for d in linked) else linked
+        correct = tuple(d for d in enforced
+                        if d.correctable and d not in held_back)
     left = tuple(d for d in enforced if d not in correct)
     if _is_refusable(finding.operation, options):
         return Enforcement(correct, refuse=left, allow=warned)

@@ -95,21 +95,30 @@ class FailedResizeTest(base.TestCase):
         self.assert_runs(self.server, 'amd1', A2_MEDIUM)
         self.assert_alert('101', self.server, 'live-migration', 'flavor')
 
-    def test_a4_left_with_devices_of_the_other_flavor_then_unshelve(self):
+    def leave_devices_of_the_other_flavor(self):
         with self.driver_fails('finish_migration', DRIVER_ERROR):
             self.resize(self.server, E2_GPU)
         self.assert_resize_drifted('ERROR', spec_flavor=E2_GPU)
         requests = self.instance_of(self.server).pci_requests.requests
         self.assertEqual([world.PCI_ALIAS], [r.alias_name for r in requests])
-
         self.hard_reboot(self.server)
+
+    def test_a4_left_with_devices_of_the_other_flavor_then_evacuation(self):
+        self.leave_devices_of_the_other_flavor()
+        self.evacuate(self.server)
+        # Half corrected it would find no host and be left in ERROR.
+        self.assertEqual('ACTIVE', self.show(self.server)['status'])
+        self.assert_alert(
+            '103', self.server, 'evacuate', 'flavor,pci_requests')
+
+    def test_a4_left_with_devices_of_the_other_flavor_then_unshelve(self):
+        self.leave_devices_of_the_other_flavor()
         self.shelve(self.server)
         self.unshelve(self.server)
         self.assertEqual(
             'SHELVED_OFFLOADED', self.show(self.server)['status'])
-        self.assert_alerts(
-            self.server, 'unshelve',
-            ('101', 'flavor'), ('103', 'pci_requests'))
+        self.assert_alert(
+            '102', self.server, 'unshelve', 'flavor,pci_requests')
 
     def test_a7_no_host_for_a_spec_of_before_rocky_then_unshelve(self):
         self.edit_spec(self.server, lambda spec: spec.pop('is_bfv'))

@@ -270,6 +270,24 @@ class SeveralDifferencesTest(base.TestCase):
         self.assertEqual((derived,), enforcement.correct)
         self.assertEqual((quota,), enforcement.allow)
 
+    def test_linked_differences_are_corrected_together_or_not_at_all(self):
+        flavor = difference('flavor', shapes_others=True)
+        numa = difference('numa_topology', is_derived=True)
+        fixed = difference('pci_requests', correctable=False, is_derived=True)
+        other = difference('image')
+        for linked, field_modes, is_corrected in (
+                ((flavor, numa), {}, True),
+                ((flavor, fixed), {}, False),
+                ((flavor, numa), {'numa_topology': 'warn'}, False),
+                ((flavor, numa), {'numa_topology': 'off'}, False)):
+            enforcement = guard.enforce(
+                guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
+                              (*linked, other)),
+                self.options(field_modes=field_modes), may_correct=True)
+            self.assertEqual((*linked, other) if is_corrected else (other,),
+                             enforcement.correct)
+            self.assertEqual(is_corrected, flavor not in enforcement.refuse)
+
     def test_harmless_difference_is_never_enforced(self):
         harmless = difference('pci_requests', correctable=False,
                               is_harmless=True)
