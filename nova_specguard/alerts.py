@@ -28,6 +28,7 @@ import nova.version
 from oslo_log import log as logging
 from oslo_utils import strutils
 
+from nova_specguard.fields import base
 from nova_specguard import reader
 
 # Below nova's own logger, so that a logging configuration file written for
@@ -189,7 +190,9 @@ class Reporter:
             'operation': finding.operation, 'outcome': outcome,
             'instance': current.uuid, 'project': current.project_id,
             'fields': ','.join(d.field for d in differences),
-            'classes': ','.join(d.drift_class for d in differences)}
+            'classes': ','.join(d.drift_class.name for d in differences),
+            'severity': min((d.drift_class.severity for d in differences),
+                            key=base.SEVERITIES.index)}
         for difference in differences:
             values[difference.field + '_spec'] = difference.spec_value
             values[difference.field + '_current'] = difference.current_value

@@ -24,9 +24,9 @@ import typing
 from nova_specguard import conf
 from nova_specguard import exception
 from nova_specguard import fields
-from nova_specguard.fields import numa_topology
 from nova_specguard import instances
 from nova_specguard.operation import Operation
+from nova_specguard import reader
 
 # nova keeps the state of a server whose move of this kind found no host.
 # Refusing an evacuation leaves ERROR, refusing a rebuild makes drift as well.
@@ -43,6 +43,7 @@ class Finding:
     :ivar differences: tuple of Difference; empty and no ``unverifiable``
         means consistent
     :ivar unverifiable: the reason why nothing could be compared, or None
+    :ivar candidates: the operations it can be, where that cannot be told
     :ivar cell: name of the server's cell, as far as it is known
     """
 
@@ -50,16 +51,25 @@ class Finding:
     current: typing.Optional[instances.CurrentInstance] = None
     differences: tuple = ()
     unverifiable: typing.Optional[str] = None
+    candidates: frozenset = frozenset()
     cell: typing.Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Enforcement:
-    """What to do about a finding: three disjoint tuples of Difference."""
+    """What to do about a finding.
+
+    :ivar correct: tuple of Difference to be corrected in memory
+    :ivar refuse: tuple of Difference for which the move is to be refused
+    :ivar allow: tuple of Difference to be alerted only
+    :ivar unverifiable: ``refused`` or ``allowed`` for what could not be
+        verified, else None
+    """
 
     correct: tuple = ()
     refuse: tuple = ()
     allow: tuple = ()
+    unverifiable: typing.Optional[str] = None
 
 
 def examine(context, spec, operation_of, options):
@@ -67,8 +77,9 @@ def examine(context, spec, operation_of, options):
 
     :param context: RequestContext of the request
     :param spec: nova.objects.RequestSpec
-    :param operation_of: callable that is given the CurrentInstance and tells
-        the Operation
+    :param operation_of: callable that is given the CurrentInstance, or None
+        if the server could not be read, and tells the Operation, or the
+        operations that it can be
     :param options: nova_specguard.conf.Options
     :returns: Finding, or None if there is no server to compare with, which
         nova says itself
@@ -76,67 +87,68 @@ def examine(context, spec, operation_of, options):
     try:
         current = instances.read(
             context, spec.instance_uuid, options.lookup_timeout,
-            functools.partial(numa_topology.needs_image_meta, spec))
+            functools.partial(fields.needs, spec, options),
+            reader.get(spec, fields.availability_zone.NAME))
     except exception.InstanceGone:
         return None
     except exception.Unverifiable as exc:
         return Finding(Operation.UNKNOWN, unverifiable=exc.format_message(),
+                       candidates=frozenset(operation_of(None)),
                        cell=exc.kwargs.get('cell'))
-    operation = operation_of(current)
+    operation, = operation_of(current)
     try:
         differences = fields.differences(spec, current, operation, options)
     except exception.Unverifiable as exc:
         return Finding(operation, current, unverifiable=exc.format_message(),
-                       cell=current.cell)
+                       candidates=frozenset({operation}), cell=current.cell)
     return Finding(operation, current, differences, cell=current.cell)
 
 
 def enforce(finding, options, may_correct):
-    """Decide what to do about drift.
+    """Decide what to do.
 
-    The one place where modes, options and operation meet.
+    The one place where verdict, operation, modes and options meet.
 
-    :param finding: Finding with differences
+    :param finding: Finding
     :param options: nova_specguard.conf.Options
-    :param may_correct: whether the service may correct in memory at all
-    :returns: Enforcement; differences in mode ``off`` are in none of it
+    :param may_correct: callable that is given a Difference and tells whether
+        the service may correct it in memory
+    :returns: Enforcement; what is in mode ``off`` is in none of it
     """
+    if finding.unverifiable:
+        return Enforcement(unverifiable=_unverifiable(finding, options))
     modes = _modes(finding, options)
     warned = tuple(d for d, mode in modes.items() if mode == 'warn')
     enforced = tuple(d for d, mode in modes.items() if mode == 'enforce')
     correct = ()
     # What cannot be told apart from a server that is just being changed, by a
     # database node that lags behind or by an operator, is left as it is.
-    if may_correct and options.correct and (
-            finding.operation != Operation.UNKNOWN):
+    if options.correct and finding.operation != Operation.UNKNOWN:
+        possible = [d for d in enforced
+                    if d.is_correctable and may_correct(d)]
         linked = [d for d in finding.differences
                   if d.shapes_others or d.is_derived]
         # All of them or none: half a correction asks for a host that neither
         # flavor has, and an evacuation that finds none leaves ERROR.
-        held_back = () if all(
-            d in enforced and d.correctable for d in linked) else linked
-        correct = tuple(d for d in enforced
-                        if d.correctable and d not in held_back)
+        held_back = () if all(d in possible for d in linked) else linked
+        correct = tuple(d for d in possible if d not in held_back)
     left = tuple(d for d in enforced if d not in correct)
+    refuse = ()
     if _is_refusable(finding.operation, options):
-        return Enforcement(correct, refuse=left, allow=warned)
-    return Enforcement(correct, allow=left + warned)
+        refuse = tuple(d for d in left if d.is_refusable)
+    allow = tuple(d for d in left if d not in refuse) + warned
+    return Enforcement(correct, refuse, allow)
 
 
-def unverifiable_outcome(operations, options):
-    """Decide what to do about a request that could not be verified.
-
-    :param operations: the operations that it can be
-    :param options: nova_specguard.conf.Options
-    :returns: ``refused`` only if each of them would be, ``allowed``, or None
-        if all are in mode ``off``
-    """
-    modes = [_mode(options, operation) for operation in operations]
+def _unverifiable(finding, options):
+    """Refused only if each of the operations that it can be would be."""
+    modes = [_mode(options, operation) for operation in finding.candidates]
     if set(modes) == {'off'}:
         return None
     is_refused = (
         options.on_unverifiable == 'refuse' and set(modes) == {'enforce'} and
-        all(_is_refusable(operation, options) for operation in operations))
+        all(_is_refusable(operation, options)
+            for operation in finding.candidates))
     return 'refused' if is_refused else 'allowed'
 
 
@@ -150,15 +162,15 @@ def _is_refusable(operation, options):
 def _modes(finding, options):
     """The mode of each difference.
 
-    To enforce what is derived from the flavor, beside another flavor that
-    stays, would make a mixture that nobody asked for.
+    To enforce what is derived from flavor and image, beside another flavor
+    that stays, would make a mixture that nobody asked for.
     """
     modes = {difference: _mode(options, finding.operation, difference.field)
              for difference in finding.differences}
     is_mixture = any(mode != 'enforce' for difference, mode in modes.items()
                      if difference.shapes_others)
     for difference, mode in modes.items():
-        if difference.is_harmless or is_mixture and difference.is_derived:
+        if is_mixture and difference.is_derived:
             modes[difference] = _more_lenient(mode, 'warn')
     return modes
 

@@ -18,6 +18,7 @@ import dataclasses
 import threading
 import typing
 
+from nova.compute import utils as compute_utils
 import nova.conf
 from nova import context as nova_context
 from nova.db.main import api as main_db
@@ -25,6 +26,7 @@ from nova import exception as nova_exception
 from nova import objects
 
 from nova_specguard import exception
+from nova_specguard import surroundings
 
 CONF = nova.conf.CONF
 
@@ -43,28 +45,50 @@ class CurrentInstance:
         or None: the topology that was fitted to the host
     :ivar pci_requests: nova.objects.InstancePCIRequests, or the list stored in
         ``instance_extra``, or None
-    :ivar image_meta: nova.objects.ImageMeta; None where nobody needed it
+    :ivar image_ref: id of the image; empty if the server is volume-backed
+    :ivar host: name of the compute service, or None
+
+    Read where a guarded field needs them, else None:
+
+    :ivar image_meta: nova.objects.ImageMeta of the system_metadata
+    :ivar base_image_ref: ``image_base_image_ref`` of the system_metadata
+    :ivar is_volume_backed: what the root block device says
+    :ivar surroundings: Surroundings; always None in a cell conductor without
+        API database
+    :ivar server_group: nova.objects.InstanceGroup that the server is a member
+        of, if it is a member of exactly one
     """
 
     uuid: str
     project_id: str
+    user_id: typing.Optional[str]
     cell: typing.Optional[str]
     task_state: typing.Optional[str]
     flavor: typing.Any
     numa_topology: typing.Any = None
     pci_requests: typing.Any = None
+    image_ref: typing.Optional[str] = None
+    host: typing.Optional[str] = None
     image_meta: typing.Any = None
+    base_image_ref: typing.Optional[str] = None
+    is_volume_backed: typing.Optional[bool] = None
+    surroundings: typing.Optional['surroundings.Surroundings'] = None
+    server_group: typing.Any = None
 
 
-def read(context, instance_uuid, timeout, needs_image_meta):
-    """Read the current instance: at most 1 API and 2 cell SELECTs.
+def read(context, instance_uuid, timeout, needs, availability_zone=None):
+    """Read the current instance.
+
+    1 API and 1 cell SELECT, and 1 for each attribute that is needed.
 
     :param context: RequestContext of the request, targeted or not; it is not
         changed
     :param instance_uuid: UUID of the server
     :param timeout: seconds for all of it
-    :param needs_image_meta: callable that is given the CurrentInstance without
-        its image_meta and tells whether that has to be read too
+    :param needs: callable that is given the CurrentInstance as far as it is
+        read and gives the names of attributes that it lacks
+    :param availability_zone: the zone whose existence is to be looked up with
+        the surroundings
     :returns: CurrentInstance
     :raises InstanceGone: if the server or its mapping does not exist, or it
         is in no cell yet
@@ -73,7 +97,7 @@ def read(context, instance_uuid, timeout, needs_image_meta):
     :raises LookupFailed: if a read raised anything else that databases, rows
         and connections can be the reason of
     """
-    lookup = _Lookup(context, instance_uuid, needs_image_meta)
+    lookup = _Lookup(context, instance_uuid, needs, availability_zone)
     try:
         return _within(timeout, lookup.read)
     except exception.Unverifiable as exc:
@@ -106,29 +130,31 @@ def _within(timeout, function):
 class _Lookup:
     """The reads, and how far they came."""
 
-    def __init__(self, context, instance_uuid, needs_image_meta):
-        self.context = context
+    def __init__(self, context, instance_uuid, needs, availability_zone):
+        # Elevated, because a request made by another project's user (an
+        # administrator, a domain manager) would not see the server.
+        self.context = context.elevated()
         self.instance_uuid = instance_uuid
-        self.needs_image_meta = needs_image_meta
+        self.needs = needs
+        self.availability_zone = availability_zone
+        self.has_api_database = CONF.api_database.connection is not None
         self.cell = None
 
     def read(self):
-        # Elevated, because a request made by another project's user (an
-        # administrator, a domain manager) would not see the server.
-        context = self.context.elevated()
-        if CONF.api_database.connection is None:
+        if not self.has_api_database:
             # a cell conductor: its own database is the cell
-            return self._read_in_cell(context)
+            return self._read_in_cell(self.context)
         with self._reading():
             mapping = objects.InstanceMapping.get_by_instance_uuid(
-                context, self.instance_uuid)
+                self.context, self.instance_uuid)
         if mapping.cell_mapping is None:
             raise exception.InstanceGone(instance=self.instance_uuid)
         self.cell = mapping.cell_mapping.name or mapping.cell_mapping.uuid
         with contextlib.ExitStack() as stack:
             with self._reading():
                 cell_context = stack.enter_context(
-                    nova_context.target_cell(context, mapping.cell_mapping))
+                    nova_context.target_cell(
+                        self.context, mapping.cell_mapping))
             return self._read_in_cell(cell_context)
 
     @contextlib.contextmanager
@@ -154,18 +180,51 @@ class _Lookup:
             raise exception.FlavorMissing()
         current = CurrentInstance(
             uuid=self.instance_uuid, project_id=instance.project_id,
-            cell=self.cell, task_state=instance.task_state,
-            flavor=instance.flavor, numa_topology=instance.numa_topology,
-            pci_requests=instance.pci_requests)
-        if not self.needs_image_meta(current):
-            return current
+            user_id=instance.user_id, cell=self.cell,
+            task_state=instance.task_state, flavor=instance.flavor,
+            numa_topology=instance.numa_topology,
+            pci_requests=instance.pci_requests, image_ref=instance.image_ref,
+            host=instance.host)
+        asked_for = set()
+        while needed := self.needs(current) - asked_for:
+            asked_for |= needed
+            for name in sorted(needed):
+                with self._reading():
+                    values = getattr(self, '_read_' + name)(
+                        context, instance, current)
+                current = dataclasses.replace(current, **values)
+        return current
+
+    def _read_image_meta(self, context, instance, current):
         # Instance.system_metadata would read the whole instance again.
-        with self._reading():
-            instance.system_metadata = main_db.instance_system_metadata_get(
-                context, self.instance_uuid)
+        instance.system_metadata = main_db.instance_system_metadata_get(
+            context, self.instance_uuid)
         if not instance.system_metadata:
             # nova stores image_base_image_ref for every server
-            raise exception.InstanceGone(instance=self.instance_uuid)
-        with self._reading():
-            return dataclasses.replace(
-                current, image_meta=instance.image_meta)
+            raise nova_exception.InstanceNotFound(
+                instance_id=self.instance_uuid)
+        return {'image_meta': instance.image_meta,
+                'base_image_ref': instance.system_metadata.get(
+                    'image_base_image_ref')}
+
+    def _read_is_volume_backed(self, context, instance, current):
+        return {'is_volume_backed': compute_utils.is_volume_backed_instance(
+            context, instance)}
+
+    def _read_surroundings(self, context, instance, current):
+        if not self.has_api_database:
+            return {}
+        return {'surroundings': surroundings.read(
+            self.context, self.instance_uuid, instance.host,
+            self.availability_zone)}
+
+    def _read_server_group(self, context, instance, current):
+        if len(current.surroundings.groups) != 1:
+            return {}
+        try:
+            return {'server_group': objects.InstanceGroup.get_by_uuid(
+                self.context, *current.surroundings.groups)}
+        except nova_exception.InstanceGroupNotFound:
+            # deleted in between
+            return {'surroundings': dataclasses.replace(
+                current.surroundings, groups=())}

@@ -37,6 +37,23 @@ def get(source, name, default=None):
     return default
 
 
+def values(source):
+    """All fields that are set.
+
+    :param source: as for :func:`get`
+    :returns: dict of name to value
+    """
+    if isinstance(source, base.NovaObject):
+        names = source.fields
+    elif isinstance(source, dict):
+        names = as_dict(source.get('nova_object.data', source))
+    else:
+        names = ()
+    unset = object()
+    found = ((name, get(source, name, unset)) for name in names)
+    return {name: value for name, value in found if value is not unset}
+
+
 def as_list(value):
     """A list of items, whatever was stored.
 

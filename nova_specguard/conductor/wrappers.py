@@ -30,6 +30,7 @@ from nova_specguard import guard
 from nova_specguard import hooks
 from nova_specguard.operation import Operation
 from nova_specguard import protection
+from nova_specguard import reader
 
 SERVICE = 'nova-conductor'
 
@@ -78,18 +79,14 @@ def live_migrate(call):
 
 @_before
 def cold_migrate(call):
-    """Around ``_cold_migrate``, which reschedules enter with their hosts.
-
-    A resize is left alone: nova-api has just derived flavor, numa_topology
-    and pci_requests from the flavor that was asked for.
-    """
+    """Around ``_cold_migrate``, which reschedules enter with their hosts."""
     instance = call['instance']
     # As MigrationTask._preallocate_migration does, but without a read.
     current_id = (instance.flavor.id if 'flavor' in instance
                   else instance.instance_type_id)
-    if call['flavor'].id != current_id:
-        return None
-    return Move(Operation.MIGRATE, call.get('host_list') is None)
+    operation = (Operation.MIGRATE if call['flavor'].id == current_id
+                 else Operation.RESIZE)
+    return Move(operation, call.get('host_list') is None)
 
 
 @_before
@@ -153,28 +150,29 @@ def _guard(request, options, reporter, move_of, wrapped, args, kwargs):
 
 def _correct(context, instance, spec, move, options, reporter):
     finding = guard.examine(
-        context, spec, lambda current: move.operation, options)
+        context, spec, lambda current: {move.operation}, options)
     if finding is None:
         return
     if not finding.unverifiable and _is_behind(finding.current, instance):
         finding = guard.Finding(
             move.operation, finding.current, cell=finding.cell,
+            candidates=frozenset({move.operation}),
             unverifiable='request and cell database disagree about the '
-                         'flavor of the server')
-    if finding.unverifiable:
-        _unverifiable(context, spec, move, finding, options, reporter)
-        return
-
-    enforcement = guard.enforce(finding, options,
-                                may_correct=move.is_scheduled)
+                         'flavor or the image of the server')
+    enforcement = guard.enforce(
+        finding, options, may_correct=lambda difference: move.is_scheduled)
+    if enforcement.unverifiable:
+        _unverifiable(context, spec, move, finding, enforcement, reporter)
     if enforcement.correct:
         fields.apply([d.field for d in enforcement.correct], spec,
                      finding.current, options)
         reporter.drift(alerts.CORRECTED, 'corrected', context, finding,
                        enforcement.correct)
-    left = enforcement.refuse + enforcement.allow
-    if left and not move.is_scheduled:
-        reporter.drift(alerts.ALLOWED, 'allowed', context, finding, left)
+    # The scheduler alerts what it gets to see.
+    unseen = [d for d in enforcement.refuse + enforcement.allow
+              if d.stops_nova or not move.is_scheduled]
+    if unseen:
+        reporter.drift(alerts.ALLOWED, 'allowed', context, finding, unseen)
 
 
 def _is_behind(current, instance):
@@ -183,17 +181,24 @@ def _is_behind(current, instance):
     Both were read within the same request, so a database node that lags
     behind is the likely reason, and correcting by it would do harm.
     """
-    return ('flavor' in instance and
-            instance.flavor.id != current.flavor.id)
+    base_image_ref = None
+    if 'system_metadata' in instance:
+        base_image_ref = instance.system_metadata.get('image_base_image_ref')
+    return any(None not in pair and pair[0] != pair[1] for pair in (
+        (instance.flavor.id if 'flavor' in instance else None,
+         current.flavor.id),
+        (reader.get(instance, 'image_ref'), current.image_ref),
+        (base_image_ref, current.base_image_ref)))
 
 
-def _unverifiable(context, spec, move, finding, options, reporter):
-    outcome = guard.unverifiable_outcome({move.operation}, options)
-    if outcome and not move.is_scheduled:
+def _unverifiable(context, spec, move, finding, enforcement, reporter):
+    if not move.is_scheduled:
         reporter.unverifiable('allowed', context, spec, finding,
                               move.operation)
-    elif outcome == 'refused' and finding.current is None:
+    elif (enforcement.unverifiable == 'refused' and
+            finding.current is None):
         # The scheduler would have to guess which operation it is.
         setattr(spec, _REFUSED, 'SpecGuardFilter could not verify server %s: '
                 '%s' % (spec.instance_uuid, finding.unverifiable))
-        reporter.unverifiable(outcome, context, spec, finding, move.operation)
+        reporter.unverifiable('refused', context, spec, finding,
+                              move.operation)

@@ -12,28 +12,55 @@
 
 """The guarded fields, one module each.
 
-A module says where a field's truth is and what counts as a difference. It has
-no I/O, and it takes nova's objects and their stored primitives alike, so that
-guard and audit cannot disagree:
+A module says where a field's truth is and what counts as a difference; its
+docstring is the field's section in the reference. It has no I/O, and it takes
+nova's objects and their stored primitives alike, so that guard and audit
+cannot disagree:
 
 ``NAME``
     the field's name in options, alerts and reports
 ``OPERATIONS``
     the operations in which the field has an expected value
+``CLASSES``
+    the drift classes that can be observed of it
+``needs(spec, current)``
+    names of attributes of CurrentInstance that have to be read before the
+    field can be compared; asked again after they were read
 ``difference(spec, current, options)``
-    a :class:`~nova_specguard.fields.base.Difference`, or None; raises nothing
-    for any stored value
+    a :class:`~nova_specguard.fields.base.Difference`, or None, also where
+    what it needs was not read; raises nothing for any stored value
 ``apply(spec, current, options)``
     puts the expected value into a nova.objects.RequestSpec
 """
 
 from nova_specguard import exception
+from nova_specguard.fields import availability_zone
 from nova_specguard.fields import flavor
 from nova_specguard.fields import flavor_extra_specs
+from nova_specguard.fields import image
+from nova_specguard.fields import instance_group
+from nova_specguard.fields import is_bfv
 from nova_specguard.fields import numa_topology
 from nova_specguard.fields import pci_requests
+from nova_specguard.fields import project
+from nova_specguard.fields import scheduler_hints
 
-FIELDS = (flavor, flavor_extra_specs, numa_topology, pci_requests)
+FIELDS = (flavor, flavor_extra_specs, numa_topology, pci_requests, image,
+          project, scheduler_hints, instance_group, availability_zone, is_bfv)
+
+
+def needs(spec, options, current):
+    """What is still to be read for the fields that are not switched off.
+
+    :param spec: nova.objects.RequestSpec
+    :param options: nova_specguard.conf.Options
+    :param current: nova_specguard.instances.CurrentInstance, as far as it is
+        read
+    :returns: frozenset of names of its attributes
+    """
+    return frozenset().union(*(
+        field.needs(spec, current) for field in FIELDS
+        if options.field_modes.get(field.NAME) != 'off'))
 
 
 def differences(spec, current, operation, options):

@@ -14,7 +14,30 @@
 
 import dataclasses
 
+from nova_specguard.operation import Operation
 from nova_specguard import reader
+
+ALL_OPERATIONS = frozenset(Operation)
+
+SEVERITIES = ('critical', 'warning', 'info')
+
+
+@dataclasses.dataclass(frozen=True)
+class DriftClass:
+    """What can be observed of a field.
+
+    :ivar name: permanent name in alerts and reports
+    :ivar severity: one of SEVERITIES: ``critical`` (isolation or data at risk
+        now), ``warning`` (a later operation will go wrong), ``info``
+    :ivar cause: how nova gets there
+    :ivar upstream: the bug in nova's tracker and where it is fixed, or that
+        none is known
+    """
+
+    name: str
+    severity: str
+    cause: str
+    upstream: str = 'No bug report found.'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,25 +45,32 @@ class Difference:
     """How one field of a request spec differs from what it should be.
 
     :ivar field: NAME of the field
-    :ivar drift_class: name of what was observed
+    :ivar drift_class: DriftClass
     :ivar spec_value: short form of what the request spec says
     :ivar current_value: short form of what it should say
-    :ivar correctable: whether ``apply`` can put it right
-    :ivar shapes_others: whether the server's other fields are derived from
-        what differs here
-    :ivar is_derived: whether the field is derived from the flavor
-    :ivar is_harmless: whether a move by this spec goes where the server may
-        run; alerted, never enforced
+    :ivar is_correctable: whether ``apply`` can put it right
+    :ivar is_refusable: whether a move may be refused for it; not if that
+        could stop a move that nova alone does right
+    :ivar shapes_others: whether other fields are derived from what differs
+        here
+    :ivar is_derived: whether the field is derived from flavor and image
+    :ivar stops_nova: whether nova fails by it before it asks the scheduler
     """
 
     field: str
-    drift_class: str
+    drift_class: DriftClass
     spec_value: str
     current_value: str
-    correctable: bool = True
+    is_correctable: bool = True
+    is_refusable: bool = True
     shapes_others: bool = False
     is_derived: bool = False
-    is_harmless: bool = False
+    stops_nova: bool = False
+
+
+def needs_nothing(spec, current):
+    """For fields that are compared with what is always read."""
+    return frozenset()
 
 
 def short_pairs(pairs):

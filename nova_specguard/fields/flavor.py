@@ -12,13 +12,26 @@
 
 """The flavor, by identity and size.
 
-The truth is ``instance_extra.flavor.cur``. A resize carries the flavor that
-was asked for and a cold migration the one nova-conductor has just put there
-(``ComputeTaskManager._get_request_spec_for_cold_migrate``), so in neither has
-the guard an expected value.
-
-Not compared: ``description``, which ``Instance._save_flavor`` blanks, the
-time stamps, and fields that no scheduling reads.
+:Truth: ``instance_extra.flavor.cur``.
+:Expected: the same, in live-migration, evacuate, unshelve and rebuild. A
+    resize carries the flavor that was asked for and a cold migration the one
+    that nova-conductor has just put there
+    (``ComputeTaskManager._get_request_spec_for_cold_migrate``).
+:Compared: id, flavorid, name, vcpus, memory_mb, root_gb, ephemeral_gb, swap.
+    If one of these differs, differing extra specs are shown with them. No
+    difference: description, which ``Instance._save_flavor`` blanks, time
+    stamps, and fields that no scheduling reads.
+:Corrected: by nova-conductor; by nova-scheduler before it asks placement, if
+    ``pci_requests`` do not differ and both flavors have the same
+    ``accel:device_profile``. The whole flavor is replaced, extra specs
+    included. ``numa_topology`` and ``pci_requests`` are corrected with it, or
+    none of them is.
+:Healed: yes.
+:Read by: the placement query and the claim (sizes, ``resources``, ``trait``);
+    ``AggregateInstanceExtraSpecsFilter``, ``ComputeCapabilitiesFilter``,
+    ``AggregateTypeAffinityFilter`` (name), ``NUMATopologyFilter``; the request
+    filters ``isolate_aggregates`` and ``accelerators_filter``;
+    nova-conductor's device profile groups.
 """
 
 import fnmatch
@@ -28,6 +41,14 @@ from nova_specguard.operation import Operation
 from nova_specguard import reader
 
 NAME = 'flavor'
+OTHER = base.DriftClass(
+    'flavor-other', 'warning',
+    'A resize that failed after nova-conductor had cast it, on any way: claim, '
+    'driver, network, a lost cast. The other way round: a revert that failed, '
+    'or a resize whose save failed.',
+    'Failed resize: none found, open in 34.0.0. Revert: LP#1785339, fixed in '
+    '19.0.0. Failed revert, failed save: none found, open.')
+CLASSES = (OTHER,)
 OPERATIONS = frozenset((
     Operation.LIVE_MIGRATION, Operation.EVACUATE, Operation.UNSHELVE,
     Operation.REBUILD, Operation.UNKNOWN))
@@ -35,6 +56,9 @@ OPERATIONS = frozenset((
 _IDENTITY = ('id', 'flavorid')
 _COMPARED = _IDENTITY + ('name', 'vcpus', 'memory_mb', 'root_gb',
                          'ephemeral_gb', 'swap')
+
+
+needs = base.needs_nothing
 
 
 def is_readable(flavor):
@@ -97,7 +121,7 @@ def difference(spec, current, options):
     if not pairs:
         return None
     pairs.update(differing_extra_specs(spec, current, options))
-    return base.Difference(NAME, 'flavor-other', *base.short_pairs(pairs),
+    return base.Difference(NAME, OTHER, *base.short_pairs(pairs),
                            shapes_others=True)
 
 

@@ -13,8 +13,16 @@
 """The extra specs of a flavor that is otherwise the server's.
 
 A field of its own, because operators rewrite the extra specs of stored copies
-on purpose to make new ones effective. Where the whole flavor is another,
-:mod:`nova_specguard.fields.flavor` reports and corrects them too.
+on purpose to make new ones effective, hence the default ``warn``.
+
+:Truth: ``extra_specs`` of ``instance_extra.flavor.cur``.
+:Expected: as ``flavor``.
+:Compared: keys and values, without those that ``ignored_extra_specs``
+    matches. Where the whole flavor is another, ``flavor`` reports and
+    corrects them.
+:Corrected: as ``flavor``. What is ignored keeps the spec's value.
+:Healed: yes.
+:Read by: as ``flavor``.
 """
 
 from nova_specguard.fields import base
@@ -23,9 +31,16 @@ from nova_specguard import reader
 
 NAME = 'flavor_extra_specs'
 OPERATIONS = flavor.OPERATIONS
+EXTRA_SPECS = base.DriftClass(
+    'flavor-extra-specs', 'info',
+    'Operators edit stored copies; no code of nova does.',
+    'Not a bug of nova.')
+CLASSES = (EXTRA_SPECS,)
 
 # What hardware.numa_get_constraints and pci.request read.
 _SHAPING = ('hw:', 'pci_passthrough:', 'resources', 'trait')
+
+needs = base.needs_nothing
 
 
 def difference(spec, current, options):
@@ -35,7 +50,7 @@ def difference(spec, current, options):
     if not pairs:
         return None
     return base.Difference(
-        NAME, 'flavor-extra-specs', *base.short_pairs(pairs),
+        NAME, EXTRA_SPECS, *base.short_pairs(pairs),
         shapes_others=any(key.startswith(_SHAPING) for key in pairs))
 
 

@@ -12,9 +12,22 @@
 
 """The NUMA constraints.
 
-A request spec holds what was asked for (``hardware.numa_get_constraints``),
-the server what was fitted to its host, so what is expected is derived from
-the server's flavor and image again. Ids and pinning play no part.
+A request spec holds what was asked for, the server what was fitted to its
+host, so what is expected is derived from the server's flavor and image again.
+
+:Truth: what nova derives from the current flavor and the server's image
+    properties in the cell (``hardware.numa_get_constraints``).
+:Expected: the same, in the operations of ``flavor`` and in migrate: nova does
+    not derive them again where the flavor stays.
+:Compared: per cell CPUs, dedicated CPUs, memory, CPU policy, page size, thread
+    policy; the emulator threads policy. No difference: ids of cells, pins,
+    order, the form of dedicated CPUs from before nova 22. Where nova refuses
+    flavor and image of the server, the layout is compared with the topology
+    that the server has; if it has none, nothing is compared.
+:Corrected: by nova-conductor; by nova-scheduler as ``flavor``, and not in
+    migrate. Not where nova refuses flavor and image.
+:Healed: yes.
+:Read by: ``NUMATopologyFilter``, ``PciPassthroughFilter``.
 """
 
 from nova import exception as nova_exception
@@ -28,30 +41,33 @@ from nova_specguard import reader
 
 NAME = 'numa_topology'
 OPERATIONS = flavor.OPERATIONS | {Operation.MIGRATE}
+TOPOLOGY = base.DriftClass(
+    'numa-topology', 'warning',
+    'A failed resize, also after a cold migration that set the flavor right.',
+    'Resize and revert: LP#1805767, fixed in 21.0.0. Failed resize: none '
+    'found, open.')
+CLASSES = (TOPOLOGY,)
 
 _UNDERIVABLE = (nova_exception.NovaException, NotImplementedError,
                 ValueError, TypeError)
 
 
-def needs_image_meta(spec, current):
-    """Whether the image has to be read to know what is expected.
-
-    The image recorded in the request spec is good enough to see that nothing
-    at all asks for NUMA: a server that was fitted to its host has a topology.
-
-    :param spec: nova.objects.RequestSpec
-    :param current: nova_specguard.instances.CurrentInstance
-    """
-    if (reader.get(spec, NAME) is not None or
-            current.numa_topology is not None):
-        return True
+def needs(spec, current):
+    # The image recorded in the spec is good enough to see that nothing at all
+    # asks for NUMA: a server that was fitted to its host has a topology.
+    if current.image_meta is not None:
+        return frozenset()
     image = reader.get(spec, 'image')
     if image is None or 'properties' not in image:
         image = _no_image()
     try:
-        return bool(hardware.numa_get_constraints(current.flavor, image))
+        is_asked_for = (
+            reader.get(spec, NAME) is not None or
+            current.numa_topology is not None or
+            hardware.numa_get_constraints(current.flavor, image))
     except _UNDERIVABLE:
-        return True
+        is_asked_for = True
+    return frozenset({'image_meta'} if is_asked_for else ())
 
 
 def _no_image():
@@ -124,17 +140,17 @@ def _short(form):
 
 
 def difference(spec, current, options):
-    expected, correctable = _expected(current)
-    if expected is None and not correctable:
+    expected, is_correctable = _expected(current)
+    if expected is None and not is_correctable:
         # neither derived nor fitted, as on a driver without NUMA
         return None
-    spec_form = _normal(reader.get(spec, NAME), correctable)
-    current_form = _normal(expected, correctable)
+    spec_form = _normal(reader.get(spec, NAME), is_correctable)
+    current_form = _normal(expected, is_correctable)
     if spec_form == current_form:
         return None
     return base.Difference(
-        NAME, 'numa-topology', reader.short(_short(spec_form)),
-        reader.short(_short(current_form)), correctable, is_derived=True)
+        NAME, TOPOLOGY, reader.short(_short(spec_form)),
+        reader.short(_short(current_form)), is_correctable, is_derived=True)
 
 
 def apply(spec, current, options):

@@ -12,17 +12,29 @@
 
 """The PCI requests.
 
-What is expected are the server's own requests, without what a host added to
-them (``rp_uuids``, ``parent_ifname``). Aliases are never resolved:
-``[pci] alias`` need not be configured where this runs, and may have changed
-since the server was booted. Compared are alias and count, or port.
+Aliases are never resolved: ``[pci] alias`` need not be configured where this
+runs, and may have changed since the server was booted.
 
-Not compared: what an alias stands for, since nova-compute resolves it anew at
-every ``ResourceTracker._move_claim`` and the request spec keeps what it meant
-at the boot; request ids, new after every migration; ``numa_policy``, which
-depends on the code path that wrote it. A corrected list carries the server's
-ids, because with ``[filter_scheduler] pci_in_placement`` nova-conductor and
-nova-compute match request groups by them.
+:Truth: ``instance_extra.pci_requests``, without what a host has added
+    (``rp_uuids``, ``parent_ifname``).
+:Expected: the same, in the operations of ``numa_topology``.
+:Compared: requests of the flavor by alias name and count; requests of ports
+    by port. No difference: order; request ids, new after every migration;
+    ``numa_policy``, which depends on the code path that wrote it; what an
+    alias stands for, since nova-compute resolves it anew at every
+    ``ResourceTracker._move_claim``.
+:Corrected: by nova-conductor, with the server's own request ids, by which
+    nova-conductor and nova-compute match request groups with
+    ``[filter_scheduler] pci_in_placement``. Not by nova-scheduler, since
+    nova-conductor has derived request groups from them; nowhere, if the
+    server's aliases are not those of ``pci_passthrough:alias`` in its flavor.
+    If spec and server have the same requests and only the flavor says
+    otherwise, that is no reason to refuse: a host that has the devices is a
+    host that the server may run on.
+:Healed: yes, except where they do not fit the flavor.
+:Read by: ``PciPassthroughFilter``, ``NUMATopologyFilter``, ``PCIWeigher``;
+    ``HostState.consume_from_request``; nova-conductor's request groups;
+    nova-api's resize, which copies the requests of ports.
 """
 
 import collections
@@ -35,6 +47,16 @@ from nova_specguard import reader
 
 NAME = 'pci_requests'
 OPERATIONS = numa_topology.OPERATIONS
+REQUESTS = base.DriftClass(
+    'pci-requests', 'warning',
+    'A resize to or from a flavor with an alias that failed or was reverted; '
+    'an SR-IOV port that was attached or detached, which nova keeps in the '
+    'instance only.',
+    'Resize: LP#1941005, LP#1983753, fixed in 26.0.0 and 25.2.1. Revert, '
+    'failed resize, ports: none found, open.')
+CLASSES = (REQUESTS,)
+
+needs = base.needs_nothing
 
 _ADDED_BY_HOST = ('rp_uuids', 'parent_ifname')
 
@@ -112,9 +134,9 @@ def difference(spec, current, options):
         current_value += ' (flavor: %s)' % reader.short(
             _extra_spec(current.flavor))
     return base.Difference(
-        NAME, 'pci-requests', reader.short(_short(spec_form)), current_value,
-        correctable=fits, is_derived=True,
-        is_harmless=spec_form == current_form)
+        NAME, REQUESTS, reader.short(_short(spec_form)), current_value,
+        is_correctable=fits, is_refusable=spec_form != current_form,
+        is_derived=True)
 
 
 def apply(spec, current, options):

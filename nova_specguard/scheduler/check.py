@@ -12,10 +12,17 @@
 
 """What request filter and host filter have in common: one check a request."""
 
+import functools
+
 from nova_specguard import alerts
 from nova_specguard import fields
 from nova_specguard.fields import flavor
+from nova_specguard.fields import flavor_extra_specs
+from nova_specguard.fields import instance_group
+from nova_specguard.fields import numa_topology
 from nova_specguard.fields import pci_requests
+from nova_specguard.fields import project
+from nova_specguard.fields import scheduler_hints
 from nova_specguard import guard
 from nova_specguard import operation
 from nova_specguard import protection
@@ -54,24 +61,22 @@ def _refuses(request, options, reporter, before_host_manager):
               if before_host_manager else None)
 
     def operation_of(current):
+        if current is None:
+            return operation.candidates(spec, marked)
         request.operation = operation.from_request(spec, current, marked)
-        return request.operation
+        return {request.operation}
 
     finding = guard.examine(context, spec, operation_of, options)
     if finding is None:
         return False
-    if finding.unverifiable:
-        candidates = (operation.candidates(spec, marked)
-                      if finding.current is None else {finding.operation})
-        outcome = guard.unverifiable_outcome(candidates, options)
-        if outcome:
-            reporter.unverifiable(outcome, context, spec, finding,
-                                  '|'.join(sorted(candidates)))
-        return outcome == 'refused'
-
     enforcement = guard.enforce(
-        finding, options, may_correct=(
-            marked is False and _is_safe_to_correct(spec, finding)))
+        finding, options, may_correct=functools.partial(
+            _may_correct, spec, finding, marked))
+    if enforcement.unverifiable:
+        reporter.unverifiable(
+            enforcement.unverifiable, context, spec, finding,
+            '|'.join(sorted(finding.candidates)))
+        return enforcement.unverifiable == 'refused'
     if enforcement.refuse:
         reporter.drift(
             alerts.REFUSED, 'refused', context, finding,
@@ -88,16 +93,27 @@ def _refuses(request, options, reporter, before_host_manager):
     return False
 
 
-def _is_safe_to_correct(spec, finding):
+def _may_correct(spec, finding, marked, difference):
     """Whether nova-conductor has derived nothing else from what is stale.
 
-    It has made request groups of the spec's PCI requests and device profile;
-    it looks for them again in the answer (``fill_provider_mapping``).
+    It has made request groups of the spec's PCI requests and device profile
+    and looks for them again in the answer (``fill_provider_mapping``); it has
+    collected the hosts of the server group; and it goes on with its own copy
+    of the spec, which it hands to the compute of what is marked as a resize
+    and saves.
     """
-    return (
-        pci_requests.NAME not in {d.field for d in finding.differences} and
-        _device_profile(reader.get(spec, flavor.NAME)) ==
-        _device_profile(finding.current.flavor))
+    if marked is None or difference.field in (
+            pci_requests.NAME, instance_group.NAME, scheduler_hints.NAME):
+        return False
+    if difference.field == project.NAME:
+        # of use in the scheduler only
+        return True
+    if difference.field in (flavor.NAME, flavor_extra_specs.NAME,
+                            numa_topology.NAME) and (
+            _device_profile(reader.get(spec, flavor.NAME)) !=
+            _device_profile(finding.current.flavor)):
+        return False
+    return not marked
 
 
 def _device_profile(source):

@@ -122,13 +122,21 @@ class FailedResizeTest(base.TestCase):
 
     def test_a7_no_host_for_a_spec_of_before_rocky_then_unshelve(self):
         self.edit_spec(self.server, lambda spec: spec.pop('is_bfv'))
+        self.set_guard(mode='off')
         self.resize(self.server, TOO_BIG)
         self.assert_resize_drifted('ACTIVE', spec_flavor=TOO_BIG)
 
+        self.set_guard(mode='enforce')
         self.shelve(self.server)
         self.unshelve(self.server)
         self.assert_runs(self.server, 'amd1', A2_MEDIUM)
         self.assert_alert('101', self.server, 'unshelve', 'flavor')
+
+    def test_a7_is_prevented(self):
+        self.edit_spec(self.server, lambda spec: spec.pop('is_bfv'))
+        self.resize(self.server, TOO_BIG)
+        self.assert_drifted(self.server, A2_MEDIUM, A2_MEDIUM)
+        self.assert_alert('101', self.server, 'resize', 'is_bfv')
 
     def test_k1_resize_lost_on_its_way_to_the_target_then_live_migration(
             self):

@@ -79,7 +79,7 @@ class TestCase(testtools.TestCase):
         found = self.differences(spec, current, operation, **options)
         self.assertEqual(
             {name: drift_class},
-            {field: difference.drift_class
+            {field: difference.drift_class.name
              for field, difference in found.items()})
         return found[name]
 

@@ -23,6 +23,7 @@ from nova_specguard.instances import CurrentInstance
 
 UUID = '982c3ead-59b1-4acd-876b-d55166d8e7f0'
 PROJECT = '16e980bb63b4415694dd2130f5977b8b'
+USER = 'd7451e969b3f4229bd1869ed9ad591f3'
 OTHER_UUID = 'ae44c8ad-57a8-4b0b-9b2a-1b2f1a7fb9d5'
 
 A2_MEDIUM = dict(
@@ -74,7 +75,7 @@ def destination(**values):
 def spec(**values):
     """A request spec as the scheduler gets it for a move."""
     return objects.RequestSpec(**{
-        'instance_uuid': UUID, 'project_id': PROJECT, 'user_id': 'a-user',
+        'instance_uuid': UUID, 'project_id': PROJECT, 'user_id': USER,
         'flavor': flavor(), 'image': image_meta(), 'numa_topology': None,
         'pci_requests': objects.InstancePCIRequests(
             instance_uuid=UUID, requests=[]),
@@ -86,8 +87,9 @@ def spec(**values):
 def current(**values):
     """The server as read from its cell."""
     return CurrentInstance(**{
-        'uuid': UUID, 'project_id': PROJECT, 'cell': 'cell1',
-        'task_state': None, 'flavor': flavor(),
+        'uuid': UUID, 'project_id': PROJECT, 'user_id': USER,
+        'cell': 'cell1', 'task_state': None, 'flavor': flavor(),
+        'image_ref': OTHER_UUID, 'host': 'host1',
         'pci_requests': objects.InstancePCIRequests(
             instance_uuid=UUID, requests=[]), **values})
 

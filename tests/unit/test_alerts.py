@@ -66,7 +66,8 @@ class AlertsTestCase(base.TestCase):
     def difference(self, field='flavor', spec_value='id=831',
                    current_value='id=982'):
         return fields_base.Difference(
-            field, field + '-other', spec_value, current_value)
+            field, fields_base.DriftClass(field + '-other', 'warning', ''),
+            spec_value, current_value)
 
     def finding(self, *differences, **values):
         current = builders.current(**values)

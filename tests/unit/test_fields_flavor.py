@@ -234,7 +234,7 @@ class ReportedCaseTest(base.TestCase):
             {'id=982', 'flavorid=026050', 'name=a2.medium', 'root_gb=80',
              'os:secure_boot=disabled'},
             set(difference.current_value.split()))
-        self.assertTrue(difference.correctable)
+        self.assertTrue(difference.is_correctable)
 
     def test_stored_rows(self):
         self.assert_reported(self.row, self.current)

@@ -38,7 +38,7 @@ class DifferenceTest(base.TestCase):
             with_extra_specs(vendor='amd', same='1'))
         self.assertEqual('vendor=intel', difference.spec_value)
         self.assertEqual('vendor=amd', difference.current_value)
-        self.assertTrue(difference.correctable)
+        self.assertTrue(difference.is_correctable)
 
     def test_missing_in_the_request_spec(self):
         difference = self.assert_extra_specs(

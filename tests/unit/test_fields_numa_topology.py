@@ -44,8 +44,8 @@ class NumaTestCase(base.TestCase):
             flavor=flavor, image_meta=image or builders.image_meta(),
             numa_topology=topology and builders.fitted(topology), **values)
 
-    def spec(self, flavor, topology):
-        return builders.spec(flavor=flavor, numa_topology=topology)
+    def spec(self, flavor, topology, **values):
+        return builders.spec(flavor=flavor, numa_topology=topology, **values)
 
     def assert_numa_topology(self, spec, current, **kwargs):
         return self.assert_drift(
@@ -98,7 +98,8 @@ class NoDifferenceTest(NumaTestCase):
         image = builders.image_meta(hw_numa_nodes=2)
         flavor = builders.flavor()
         self.assert_consistent(
-            self.spec(flavor, builders.constraints(flavor, image)),
+            self.spec(flavor, builders.constraints(flavor, image),
+                      image=image),
             self.server(flavor, image=image))
 
     def test_request_spec_of_before_victoria(self):
@@ -160,14 +161,14 @@ class DifferenceTest(NumaTestCase):
                 self.server(builders.flavor()), operation=operation)
             self.assertIn('2 cell(s)', difference.spec_value)
             self.assertEqual('-', difference.current_value)
-            self.assertTrue(difference.correctable)
+            self.assertTrue(difference.is_correctable)
 
     def test_topology_missing_in_the_request_spec(self):
         difference = self.assert_numa_topology(
             self.spec(self.two_nodes, None), self.server(self.two_nodes))
         self.assertEqual('-', difference.spec_value)
         self.assertIn('2 cell(s)', difference.current_value)
-        self.assertTrue(difference.correctable)
+        self.assertTrue(difference.is_correctable)
 
     def test_everything_that_was_asked_for_counts(self):
         for other in (
@@ -253,7 +254,7 @@ class UnderivableTest(NumaTestCase):
         for topology in (None, builders.constraints(self.pinned)):
             difference = self.assert_numa_topology(
                 self.spec(self.flavor, topology), self.current)
-            self.assertFalse(difference.correctable)
+            self.assertFalse(difference.is_correctable)
 
     def test_layout_is_what_counts_of_the_server_s_topology(self):
         topology = self.topology.obj_clone()
@@ -321,7 +322,7 @@ class ApplyTest(NumaTestCase):
     def test_topology_of_the_image(self):
         image = builders.image_meta(hw_numa_nodes=2)
         applied = self.apply(
-            self.spec(builders.flavor(), None),
+            self.spec(builders.flavor(), None, image=image),
             self.server(builders.flavor(), image=image))
         self.assertEqual(2, len(applied.cells))
 
@@ -330,7 +331,7 @@ class NeedsImageMetaTest(NumaTestCase):
     """When the second cell SELECT has to be made."""
 
     def needs_image_meta(self, spec, current):
-        return numa_topology.needs_image_meta(spec, current)
+        return 'image_meta' in numa_topology.needs(spec, current)
 
     def test_nothing_asks_for_numa(self):
         self.assertFalse(self.needs_image_meta(

@@ -152,10 +152,10 @@ class AliasConfigurationTest(PciTestCase):
         left_over = self.assert_pci_requests(
             self.spec(builders.pci_request(), flavor=builders.flavor()),
             self.server(flavor=builders.flavor()))
-        self.assertTrue(left_over.correctable)
+        self.assertTrue(left_over.is_correctable)
         spec = self.spec()
         current = self.server(builders.pci_request())
-        self.assertTrue(self.assert_pci_requests(spec, current).correctable)
+        self.assertTrue(self.assert_pci_requests(spec, current).is_correctable)
         fields.apply(['pci_requests'], spec, current, self.options())
         self.assertEqual(builders.pci_request().spec,
                          spec.pci_requests.requests[0].spec)
@@ -188,7 +188,7 @@ class DifferenceTest(PciTestCase):
                 self.server(flavor=builders.flavor()), operation=operation)
             self.assertIn('gpu', difference.spec_value)
             self.assertEqual('-', difference.current_value)
-            self.assertTrue(difference.correctable)
+            self.assertTrue(difference.is_correctable)
 
     def test_requests_missing_in_the_request_spec(self):
         difference = self.assert_pci_requests(
@@ -221,8 +221,8 @@ class DifferenceTest(PciTestCase):
             difference = self.assert_pci_requests(
                 self.spec(*request, flavor=flavor),
                 self.server(*request, flavor=flavor))
-            self.assertTrue(difference.is_harmless)
-            self.assertFalse(difference.correctable)
+            self.assertFalse(difference.is_refusable)
+            self.assertFalse(difference.is_correctable)
 
     def test_request_that_is_there_once_more(self):
         self.assert_pci_requests(
@@ -235,7 +235,7 @@ class DifferenceTest(PciTestCase):
             self.spec(flavor=builders.flavor()),
             self.server(builders.port_request(), flavor=builders.flavor()))
         self.assertIn(builders.OTHER_UUID, difference.current_value)
-        self.assertTrue(difference.correctable)
+        self.assertTrue(difference.is_correctable)
 
     def test_port_that_was_detached_after_the_boot(self):
         difference = self.assert_pci_requests(
@@ -271,7 +271,7 @@ class FitsTheFlavorTest(PciTestCase):
         difference = self.assert_pci_requests(
             self.spec(*requests, flavor=flavor),
             self.server(*requests, flavor=flavor))
-        self.assertFalse(difference.correctable)
+        self.assertFalse(difference.is_correctable)
         return difference
 
     def test_counts_and_names_as_the_flavor_says(self):
@@ -310,7 +310,7 @@ class FitsTheFlavorTest(PciTestCase):
         difference = self.assert_pci_requests(
             self.spec(flavor=builders.flavor()),
             self.server(builders.pci_request(), flavor=builders.flavor()))
-        self.assertFalse(difference.correctable)
+        self.assertFalse(difference.is_correctable)
 
 
 class ApplyTest(PciTestCase):

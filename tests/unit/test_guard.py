@@ -29,7 +29,16 @@ MOVES = [found for found in Operation if found != Operation.UNKNOWN]
 
 def difference(field='flavor', correctable=True, **kwargs):
     return fields_base.Difference(
-        field, field + '-class', 'spec', 'current', correctable, **kwargs)
+        field, fields_base.DriftClass(field + '-class', 'warning', ''),
+        'spec', 'current', correctable, **kwargs)
+
+
+def always(found):
+    return True
+
+
+def never(found):
+    return False
 
 
 def modes(name, mode):
@@ -120,7 +129,7 @@ class EnforceTest(base.TestCase):
                     mode=mode, correct=correct,
                     operation_modes=modes(operation.value, operation_mode),
                     field_modes=modes('flavor', field_mode)),
-                may_correct)
+                always if may_correct else never)
             expected = expected_outcome(operation.value, *case)
             actual = self.outcome(enforcement, found)
             if expected != actual:
@@ -164,7 +173,7 @@ class DefaultsTest(base.TestCase):
     def enforce(self, operation, *differences, **options):
         return guard.enforce(
             guard.Finding(operation, builders.current(), differences),
-            self.options(**options), may_correct=True)
+            self.options(**options), may_correct=always)
 
     def test_drift_is_corrected(self):
         for operation in MOVES:
@@ -203,7 +212,7 @@ class SeveralDifferencesTest(base.TestCase):
                 self.off)),
             self.options(**{'field_modes': {
                 'availability_zone': 'warn', 'scheduler_hints': 'off'},
-                **options}), may_correct=True)
+                **options}), may_correct=always)
 
     def test_one_that_cannot_be_corrected_refuses_the_move(self):
         enforcement = self.enforce(Operation.LIVE_MIGRATION)
@@ -254,7 +263,7 @@ class SeveralDifferencesTest(base.TestCase):
                 guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
                               (other, *derived)),
                 self.options(field_modes={'flavor': mode}),
-                may_correct=True)
+                may_correct=always)
             self.assertEqual((), enforcement.correct)
             self.assertEqual((), enforcement.refuse)
             self.assertLessEqual(set(derived), set(enforcement.allow))
@@ -266,7 +275,7 @@ class SeveralDifferencesTest(base.TestCase):
             guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
                           (quota, derived)),
             self.options(field_modes={'flavor_extra_specs': 'warn'}),
-            may_correct=True)
+            may_correct=always)
         self.assertEqual((derived,), enforcement.correct)
         self.assertEqual((quota,), enforcement.allow)
 
@@ -283,27 +292,40 @@ class SeveralDifferencesTest(base.TestCase):
             enforcement = guard.enforce(
                 guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
                               (*linked, other)),
-                self.options(field_modes=field_modes), may_correct=True)
+                self.options(field_modes=field_modes), may_correct=always)
             self.assertEqual((*linked, other) if is_corrected else (other,),
                              enforcement.correct)
             self.assertEqual(is_corrected, flavor not in enforcement.refuse)
 
-    def test_harmless_difference_is_never_enforced(self):
-        harmless = difference('pci_requests', correctable=False,
-                              is_harmless=True)
-        enforcement = guard.enforce(
-            guard.Finding(Operation.LIVE_MIGRATION, builders.current(),
-                          (harmless,)), self.options(), may_correct=True)
-        self.assertEqual(guard.Enforcement(allow=(harmless,)), enforcement)
+    def test_what_nova_alone_may_do_right_is_never_refused(self):
+        for is_correctable in BOOLEANS:
+            found = difference('is_bfv', correctable=is_correctable,
+                               is_refusable=False)
+            finding = guard.Finding(
+                Operation.LIVE_MIGRATION, builders.current(), (found,))
+            self.assertEqual(
+                guard.Enforcement(allow=(found,)),
+                guard.enforce(finding, self.options(), never))
+            self.assertEqual(
+                guard.Enforcement(correct=(found,)) if is_correctable
+                else guard.Enforcement(allow=(found,)),
+                guard.enforce(finding, self.options(), always))
 
     def test_nothing_to_do_without_differences(self):
         enforcement = guard.enforce(
             guard.Finding(Operation.RESIZE, builders.current()),
-            self.options(), may_correct=True)
+            self.options(), may_correct=always)
         self.assertEqual(guard.Enforcement(), enforcement)
 
 
-class UnverifiableOutcomeTest(base.TestCase):
+class UnverifiableTest(base.TestCase):
+
+    @staticmethod
+    def outcome(operations, options):
+        return guard.enforce(
+            guard.Finding(Operation.UNKNOWN, unverifiable='no answer',
+                          candidates=frozenset(operations)),
+            options, always).unverifiable
 
     def cases(self):
         """Every set of operations, with all modes of two of them."""
@@ -327,7 +349,7 @@ class UnverifiableOutcomeTest(base.TestCase):
                     self.cases(), global_modes, ('refuse', 'allow'))):
             expected = expected_unverifiable(
                 operations, mode, operation_modes, on_unverifiable)
-            actual = guard.unverifiable_outcome(
+            actual = self.outcome(
                 set(operations), self.options(
                     mode=mode, operation_modes=operation_modes,
                     on_unverifiable=on_unverifiable))
@@ -346,11 +368,11 @@ class UnverifiableOutcomeTest(base.TestCase):
         self.assertEqual(
             {Operation.LIVE_MIGRATION, Operation.MIGRATE, Operation.RESIZE,
              Operation.UNSHELVE},
-            {found for found in Operation if guard.unverifiable_outcome(
+            {found for found in Operation if self.outcome(
                 {found}, self.options()) == 'refused'})
 
     def test_request_that_may_be_an_evacuation_is_let_through(self):
-        self.assertEqual('allowed', guard.unverifiable_outcome(
+        self.assertEqual('allowed', self.outcome(
             {Operation.LIVE_MIGRATION, Operation.EVACUATE}, self.options()))
 
 
@@ -360,7 +382,7 @@ class ExamineTest(base.TestCase):
         with mock.patch.object(instances, 'read', **read):
             return guard.examine(
                 self.context, spec or builders.spec(),
-                lambda current: operation, self.options())
+                lambda current: {operation}, self.options())
 
     def test_equal_is_consistent(self):
         finding = self.examine({'return_value': builders.current()})
@@ -374,7 +396,7 @@ class ExamineTest(base.TestCase):
             builders.spec(flavor=builders.e2_medium()))
         self.assertIsNone(finding.unverifiable)
         self.assertEqual(['flavor-other'],
-                         [d.drift_class for d in finding.differences])
+                         [d.drift_class.name for d in finding.differences])
 
     def test_server_that_is_gone_is_left_to_nova(self):
         self.assertIsNone(self.examine({
@@ -397,7 +419,7 @@ class ExamineTest(base.TestCase):
 
     def test_operation_is_told_from_the_server_as_it_is_now(self):
         current = builders.current(task_state='migrating')
-        operation_of = mock.Mock(return_value=Operation.LIVE_MIGRATION)
+        operation_of = mock.Mock(return_value={Operation.LIVE_MIGRATION})
         with mock.patch.object(instances, 'read', return_value=current):
             guard.examine(self.context, builders.spec(), operation_of,
                           self.options())

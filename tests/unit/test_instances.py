@@ -143,7 +143,7 @@ class InstancesTestCase(base.TestCase):
     def read(self, needs_image_meta=False, context=None, timeout=TIMEOUT):
         return instances.read(
             context or self.context, builders.UUID, timeout,
-            lambda current: needs_image_meta)
+            lambda current: {'image_meta'} if needs_image_meta else set())
 
     def assert_read_raises(self, expected, **kwargs):
         error = self.assertRaises(expected, self.read, **kwargs)
@@ -181,10 +181,10 @@ class ReadTest(InstancesTestCase):
 
     def test_whether_it_is_needed_is_asked_with_the_server(self):
         self.boot()
-        needs_image_meta = mock.Mock(return_value=False)
+        needs = mock.Mock(return_value=frozenset())
         current = instances.read(
-            self.context, builders.UUID, TIMEOUT, needs_image_meta)
-        needs_image_meta.assert_called_once_with(current)
+            self.context, builders.UUID, TIMEOUT, needs)
+        needs.assert_called_once_with(current)
 
     def test_fitted_topology(self):
         flavor = builders.flavor(extra_specs={'hw:numa_nodes': '2'})
@@ -287,7 +287,7 @@ class SelectsTest(InstancesTestCase):
     def examine(self, spec):
         selects = self.useFixture(Selects())
         finding = guard.examine(
-            self.context, spec, lambda current: Operation.LIVE_MIGRATION,
+            self.context, spec, lambda current: {Operation.LIVE_MIGRATION},
             self.options(lookup_timeout=TIMEOUT))
         return finding, selects.count
 
@@ -296,13 +296,13 @@ class SelectsTest(InstancesTestCase):
             flavor=builders.gpu_flavor(),
             pci_requests=builders.pci_requests(builders.pci_request())))
         self.assertIsNone(finding.unverifiable)
-        self.assertEqual((1, 1), count)
+        self.assertEqual((2, 2), count)
 
     def test_whole_check_with_drift(self):
         finding, count = self.examine(
             builders.spec(flavor=builders.e2_medium()))
         self.assertIsNone(finding.unverifiable)
-        self.assertEqual((1, 1), count)
+        self.assertEqual((2, 2), count)
 
     def test_whole_check_with_numa(self):
         flavor = builders.flavor(extra_specs={'hw:numa_nodes': '2'})
@@ -311,7 +311,7 @@ class SelectsTest(InstancesTestCase):
         # The server's image asks for it, its flavor does not.
         self.assertNotIn('numa_topology',
                          {d.field for d in finding.differences})
-        self.assertEqual((1, 2), count)
+        self.assertEqual((2, 2), count)
 
 
 class CellConductorTest(InstancesTestCase):
@@ -357,13 +357,13 @@ class GoneTest(InstancesTestCase):
         # the server asked for nothing.
         self.boot()
 
-        def needs_image_meta(_current):
+        def needs(_current):
             self.cell.destroy()
-            return True
+            return {'image_meta'}
 
         self.assertRaises(
             exception.InstanceGone, instances.read, self.context,
-            builders.UUID, TIMEOUT, needs_image_meta)
+            builders.UUID, TIMEOUT, needs)
 
 
 class UnverifiableTest(InstancesTestCase):
@@ -519,6 +519,6 @@ class TimeoutTest(InstancesTestCase):
         self.hold(objects.InstanceMapping, 'get_by_instance_uuid')
         finding = guard.examine(
             self.context, builders.spec(),
-            lambda current: Operation.LIVE_MIGRATION,
+            lambda current: {Operation.LIVE_MIGRATION},
             self.options(lookup_timeout=0.05))
         self.assertIsNotNone(finding.unverifiable)

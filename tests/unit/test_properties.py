@@ -496,29 +496,18 @@ class ApplyTest(PropertyTestCase):
             self, spec, current, operation, ignored_extra_specs):
         options = self.options(ignored_extra_specs=ignored_extra_specs)
         found = fields.differences(spec, current, operation, options)
-        correctable = [d.field for d in found if d.correctable]
+        correctable = [d.field for d in found if d.is_correctable]
         fields.apply(correctable, spec, current, options)
         self.assertEqual(
-            [d for d in found if not d.correctable],
+            [d for d in found if not d.is_correctable],
             list(fields.differences(spec, current, operation, options)))
 
     @hypothesis.given(specs, servers)
     def test_corrected_request_survives_rpc(self, spec, current):
         found = self.compare(spec, current)
-        fields.apply([d.field for d in found if d.correctable], spec,
+        fields.apply([d.field for d in found if d.is_correctable], spec,
                      current, self.options())
         received = objects.RequestSpec.obj_from_primitive(
             builders.stored(spec))
-        self.assertEqual([d for d in found if not d.correctable],
+        self.assertEqual([d for d in found if not d.is_correctable],
                          list(self.compare(received, current)))
-
-    @hypothesis.given(specs, servers)
-    def test_field_that_does_not_differ_may_be_applied_too(
-            self, spec, current):
-        found = self.compare(spec, current)
-        fields.apply(
-            [name for name in NAMES
-             if name not in {d.field for d in found if not d.correctable}],
-            spec, current, self.options())
-        self.assertEqual([d for d in found if not d.correctable],
-                         list(self.compare(spec, current)))

@@ -1,0 +1,172 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The image: its id, and the properties that scheduling can read.
+
+There are three copies: the spec's, ``instances.image_ref``, and the server's
+system_metadata with the image's properties and ``image_base_image_ref``.
+
+:Truth: the instance, where its own copies agree or the spec has the same id.
+    They are not always right: a failed rebuild leaves ``image_ref`` right and
+    the two others with the new image; a failed unshelve (LP#1934094) left the
+    id of a deleted snapshot in ``image_ref``. These two cannot be told apart
+    by the copies; the alert says what each holds.
+:Expected: id and properties of the instance, in every operation.
+:Compared: the id, unless the server is volume-backed, which leaves
+    ``image_ref`` empty; all properties that both nova's know by name. No
+    difference: the seven properties that nova-compute registers on libvirt,
+    where the spec has none; what only the image has (signature, block device
+    mapping, owner, version); text beyond 255 characters, which
+    system_metadata cuts off.
+:Corrected: by nova-conductor, which hands the spec's image to the compute of
+    a cold migration or resize; by nova-scheduler before it asks placement, if
+    the request is not marked as a resize. Never ``image-ambiguous``, which is
+    no reason to refuse either.
+:Healed: ``image-id`` and ``image-properties``.
+:Read by: ``IsolatedHostsFilter`` (id); ``ImagePropertiesFilter``,
+    ``AggregateImagePropertiesIsolation``, ``NUMATopologyFilter``,
+    ``ImagePropertiesWeigher``; the request filters
+    ``require_image_type_support``, ``isolate_aggregates``,
+    ``transform_image_metadata``; the placement query (traits, secure boot,
+    vTPM, memory encryption, pinning); ``prep_resize`` on the compute.
+"""
+
+from nova import objects
+
+from nova_specguard.fields import base
+from nova_specguard import reader
+
+NAME = 'image'
+OPERATIONS = base.ALL_OPERATIONS
+ID = base.DriftClass(
+    'image-id', 'warning',
+    'A rebuild to a new image whose save of the spec failed in nova-api.')
+PROPERTIES = base.DriftClass(
+    'image-properties', 'warning',
+    '``nova-manage image_property set``, of a nova that does not change the '
+    'spec, or interrupted between its two saves.',
+    'LP#2078999, fixed in 30.0.0, 29.2.1 and 28.3.1; LP#2096341 (traits), '
+    'fixed in 31.0.0.')
+AMBIGUOUS = base.DriftClass(
+    'image-ambiguous', 'warning',
+    'A rebuild to a new image that found no host, or, below nova 25, an '
+    'unshelve that failed on the compute.',
+    'Rebuild: none found, open. Unshelve: LP#1934094, fixed in 25.0.0 and '
+    '24.2.0; old rows stay.')
+CLASSES = (ID, PROPERTIES, AMBIGUOUS)
+
+# ComputeManager._register_undefined_instance_details of the libvirt driver.
+_REGISTERED = frozenset((
+    'hw_cdrom_bus', 'hw_disk_bus', 'hw_input_bus', 'hw_machine_type',
+    'hw_pointer_model', 'hw_video_model', 'hw_vif_model'))
+# Not kept in system_metadata (utils.SM_SKIP_KEYS), not inherited by servers
+# and snapshots (NON_INHERITABLE_IMAGE_PROPERTIES), or about the image itself.
+_OF_THE_IMAGE = frozenset((
+    'img_bdm_v2', 'img_bittorrent', 'img_block_device_mapping',
+    'img_cache_in_nova', 'img_mappings', 'img_owner_id',
+    'img_root_device_name', 'img_signature', 'img_signature_certificate_uuid',
+    'img_signature_hash_method', 'img_signature_key_type', 'img_version'))
+# What hardware.numa_get_constraints reads.
+_SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_')
+# That of a value in system_metadata.
+_MAX_LENGTH = 255
+
+
+def needs(spec, current):
+    return frozenset(() if current.image_meta else {'image_meta'})
+
+
+def _normal(value):
+    """A value's text, the same from an object and from JSON."""
+    if isinstance(value, dict):
+        return ','.join(sorted('%s:%s' % item for item in value.items()))
+    if isinstance(value, list):
+        # Lists of numbers (hw_numa_mem) have an order, lists of traits none.
+        items = list(map(_normal_set, value))
+        return ','.join(items if all(map(str.isdigit, items))
+                        else sorted(items))
+    return _normal_set(value)[:_MAX_LENGTH]
+
+
+def _normal_set(value):
+    # a list, once it has been stored
+    if isinstance(value, (set, frozenset, list, tuple)):
+        return '[%s]' % ','.join(sorted(map(str, value)))
+    return _normal(value) if isinstance(value, dict) else str(value)
+
+
+def _properties(image):
+    values = reader.values(reader.get(image, 'properties'))
+    return {name: value for name, value in values.items()
+            if value is not None and name not in _OF_THE_IMAGE and
+            name in objects.ImageMetaProps.fields}
+
+
+def _differing_properties(spec_image, current):
+    """The properties that differ.
+
+    :returns: dict of name to (value in the spec, value of the server), with
+        None where there is none
+    """
+    spec_values = _properties(spec_image)
+    current_values = _properties(current.image_meta)
+    return {
+        name: (spec_values.get(name), current_values.get(name))
+        for name in sorted(spec_values.keys() | current_values.keys())
+        if _normal(spec_values.get(name)) != _normal(current_values.get(name))
+        and (name in spec_values or name not in _REGISTERED)}
+
+
+def _differing_id(spec_image, current):
+    spec_id = reader.get(spec_image, 'id')
+    if not current.image_ref or spec_id in (None, current.image_ref):
+        return None
+    return spec_id
+
+
+def difference(spec, current, options):
+    if current.image_meta is None:
+        return None
+    spec_image = reader.get(spec, NAME)
+    spec_id = _differing_id(spec_image, current)
+    properties = _differing_properties(spec_image, current)
+    shapes_others = any(name.startswith(_SHAPING) for name in properties)
+    if spec_id and current.image_ref != current.base_image_ref:
+        return base.Difference(
+            NAME, AMBIGUOUS, 'id=%s' % reader.short(spec_id),
+            'image_ref=%s image_base_image_ref=%s' % (
+                reader.short(current.image_ref),
+                reader.short(current.base_image_ref)),
+            is_correctable=False, is_refusable=False,
+            shapes_others=shapes_others)
+    pairs = {'id': (spec_id, current.image_ref)} if spec_id else {}
+    pairs.update(properties)
+    if not pairs:
+        return None
+    return base.Difference(
+        NAME, ID if spec_id else PROPERTIES, *base.short_pairs(pairs),
+        shapes_others=shapes_others)
+
+
+def apply(spec, current, options):
+    spec_image = reader.get(spec, NAME)
+    if spec_image is None or _differing_id(spec_image, current):
+        spec.image = current.image_meta
+        return
+    values = reader.values(reader.get(spec_image, 'properties'))
+    for name, (_old, new) in _differing_properties(
+            spec_image, current).items():
+        values[name] = new
+    spec.image = spec_image.obj_clone()
+    spec.image.properties = objects.ImageMetaProps(
+        **{name: value for name, value in values.items()
+           if value is not None})
