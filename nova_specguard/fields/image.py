@@ -22,11 +22,11 @@ system_metadata with the image's properties and ``image_base_image_ref``.
     by the copies; the alert says what each holds.
 :Expected: id and properties of the instance, in every operation.
 :Compared: the id, unless the server is volume-backed, which leaves
-    ``image_ref`` empty; all properties that both nova's know by name. No
-    difference: the seven properties that nova-compute registers on libvirt,
-    where the spec has none; what only the image has (signature, block device
-    mapping, owner, version); text beyond 255 characters, which
-    system_metadata cuts off.
+    ``image_ref`` empty; the properties that the spec has. No difference:
+    properties that only the server has, since nova-compute registers seven of
+    them on libvirt, and the nova that wrote the spec need not have known the
+    others; what only the image has (signature, block device mapping, owner,
+    version); text beyond 255 characters, which system_metadata cuts off.
 :Corrected: by nova-conductor, which hands the spec's image to the compute of
     a cold migration or resize; by nova-scheduler before it asks placement, if
     the request is not marked as a resize. Never ``image-ambiguous``, which is
@@ -64,10 +64,6 @@ AMBIGUOUS = base.DriftClass(
     '24.2.0; old rows stay.')
 CLASSES = (ID, PROPERTIES, AMBIGUOUS)
 
-# ComputeManager._register_undefined_instance_details of the libvirt driver.
-_REGISTERED = frozenset((
-    'hw_cdrom_bus', 'hw_disk_bus', 'hw_input_bus', 'hw_machine_type',
-    'hw_pointer_model', 'hw_video_model', 'hw_vif_model'))
 # Not kept in system_metadata (utils.SM_SKIP_KEYS), not inherited by servers
 # and snapshots (NON_INHERITABLE_IMAGE_PROPERTIES), or about the image itself.
 _OF_THE_IMAGE = frozenset((
@@ -114,16 +110,14 @@ def _properties(image):
 def _differing_properties(spec_image, current):
     """The properties that differ.
 
-    :returns: dict of name to (value in the spec, value of the server), with
-        None where there is none
+    :returns: dict of name to (value in the spec, value of the server or None)
     """
     spec_values = _properties(spec_image)
     current_values = _properties(current.image_meta)
     return {
-        name: (spec_values.get(name), current_values.get(name))
-        for name in sorted(spec_values.keys() | current_values.keys())
-        if _normal(spec_values.get(name)) != _normal(current_values.get(name))
-        and (name in spec_values or name not in _REGISTERED)}
+        name: (spec_values[name], current_values.get(name))
+        for name in sorted(spec_values)
+        if _normal(spec_values[name]) != _normal(current_values.get(name))}
 
 
 def _differing_id(spec_image, current):
@@ -159,7 +153,7 @@ def difference(spec, current, options):
 
 def apply(spec, current, options):
     spec_image = reader.get(spec, NAME)
-    if spec_image is None or _differing_id(spec_image, current):
+    if _differing_id(spec_image, current):
         spec.image = current.image_meta
         return
     values = reader.values(reader.get(spec_image, 'properties'))

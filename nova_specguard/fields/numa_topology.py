@@ -64,7 +64,8 @@ def needs(spec, current):
         is_asked_for = (
             reader.get(spec, NAME) is not None or
             current.numa_topology is not None or
-            hardware.numa_get_constraints(current.flavor, image))
+            hardware.numa_get_constraints(
+                _flavor_object(current.flavor), image))
     except _UNDERIVABLE:
         is_asked_for = True
     return frozenset({'image_meta'} if is_asked_for else ())

@@ -253,12 +253,11 @@ class EachStatementTestCase(FaultTestCase):
     def test_drifted_server(self):
         server = self.boot_reported_case()
         self.fail_resize(server, E2_MEDIUM)
-        self.edit_spec(server, lambda spec: spec.pop('is_bfv'))
         results = self.live_migrate_with_an_error_at_each(server)
         refused = ([('nova-conductor', '201', 'refused')], False)
         corrected = ('nova-conductor', '101', 'corrected')
         self.assertEqual(
-            [refused] * 5 +
+            [refused] * 4 +
             [([corrected, ('nova-scheduler', '201', 'allowed')], True)] * 4 +
             [([corrected], True)], results)
         self.assert_runs(server, self.host_of(server), A2_MEDIUM)

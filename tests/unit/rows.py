@@ -22,6 +22,7 @@ from nova import objects
 from oslo_versionedobjects import exception as ovo_exception
 
 from nova_specguard.instances import CurrentInstance
+from nova_specguard.surroundings import Surroundings
 
 _DATA = os.path.join(os.path.dirname(__file__), 'data', 'rows')
 
@@ -73,13 +74,18 @@ def current(row, as_objects):
         system_metadata=row['system_metadata']))
     values = {
         **instance, 'cell': 'cell1', 'image_meta': image_meta,
-        'system_metadata': row['system_metadata'],
+        'base_image_ref': row['system_metadata']['image_base_image_ref'],
+        'is_volume_backed':
+            row['root_device']['destination_type'] == 'volume',
+        'surroundings': Surroundings(
+            groups=tuple(row['groups']), zone=instance['availability_zone'],
+            is_pin_known=True),
         'flavor': extra['flavor']['cur'],
         'numa_topology': extra['numa_topology'],
         'pci_requests': extra['pci_requests']}
     if as_objects:
         values.update(_objects(instance['uuid'], extra))
-    # The rows have more than is compared today.
+    # The rows have more than is compared.
     known = {field.name for field in dataclasses.fields(CurrentInstance)}
     return CurrentInstance(**{
         name: value for name, value in values.items() if name in known})
