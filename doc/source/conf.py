@@ -14,6 +14,7 @@ project = 'nova-specguard'
 author = 'nova-specguard contributors'
 
 extensions = [
+    'sphinx.ext.autodoc',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
 ]
