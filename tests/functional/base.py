@@ -32,9 +32,13 @@ CONF = nova.conf.CONF
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 OTHER_IMAGE = '70a599e0-31e7-49b7-b260-868f441e862b'
 
+# The last four isolate nothing until a test makes aggregates or groups for
+# them.
 NOVA_FILTERS = [
     'ComputeFilter', 'AggregateInstanceExtraSpecsFilter',
-    'NUMATopologyFilter', 'PciPassthroughFilter']
+    'NUMATopologyFilter', 'PciPassthroughFilter',
+    'AggregateImagePropertiesIsolation', 'AggregateMultiTenancyIsolation',
+    'ServerGroupAntiAffinityFilter', 'ServerGroupAffinityFilter']
 
 UNFINISHED = (
     'queued', 'accepted', 'pre-migrating', 'preparing', 'running',
@@ -92,7 +96,7 @@ class TestCase(integrated_helpers.ProviderUsageBaseTestCase):
             self._aggregate(vendor, hosts, cpu_vendor=vendor)
 
     def create_zone(self, name, hosts):
-        self._aggregate(name, hosts, availability_zone=name)
+        return self._aggregate(name, hosts, availability_zone=name)
 
     def _aggregate(self, name, hosts, **metadata):
         aggregate = self._create_aggregate(name)
@@ -101,6 +105,7 @@ class TestCase(integrated_helpers.ProviderUsageBaseTestCase):
                 aggregate, {'add_host': {'host': host}})
         self.admin_api.post_aggregate_action(
             aggregate, {'set_metadata': {'metadata': metadata}})
+        return aggregate
 
     def _create_flavors(self):
         for flavor in world.FLAVORS:
@@ -156,7 +161,8 @@ class TestCase(integrated_helpers.ProviderUsageBaseTestCase):
         with self.cell_of(server) as cell_context:
             return objects.Instance.get_by_uuid(
                 cell_context, server['id'],
-                expected_attrs=['flavor', 'numa_topology', 'pci_requests'])
+                expected_attrs=['flavor', 'numa_topology', 'pci_requests',
+                                'system_metadata'])
 
     def allocation(self, server, host):
         provider = self._get_provider_uuid_by_name(host)
@@ -304,8 +310,14 @@ class TestCase(integrated_helpers.ProviderUsageBaseTestCase):
         """target: host=… or availability_zone=…"""
         return self.act(server, {'unshelve': target or None})
 
-    def rebuild(self, server):
-        return self.act(server, {'rebuild': {'imageRef': OTHER_IMAGE}})
+    def rebuild(self, server, image=OTHER_IMAGE):
+        return self.act(server, {'rebuild': {'imageRef': image}})
+
+    def stop(self, server):
+        return self.act(server, {'os-stop': None})
+
+    def start(self, server):
+        return self.act(server, {'os-start': None})
 
     def reset_state(self, server):
         self.admin_api.post_server_action(
