@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Permanent alert codes and the log lines that carry them.
+"""Permanent alert codes, the log lines that carry them, the counts.
 
 A line is ``CODE key=value ...`` in logfmt. The codes and keys are an
 interface: alerting rules and dashboards are written for them.
@@ -28,6 +28,7 @@ import nova.version
 from oslo_log import log as logging
 from oslo_utils import strutils
 
+from nova_specguard import actions
 from nova_specguard.fields import base
 from nova_specguard import reader
 
@@ -108,6 +109,12 @@ class Reporter:
 
     def _log(self, code, values, **kwargs):
         LOG.log(_LEVELS[code], '%s', line(code, values), **kwargs)
+
+    def _log_incident(self, code, values, context):
+        """Log an incident and have it shown with the instance action."""
+        self._log(code, values)
+        actions.record(context, values['instance'], values['outcome'],
+                       line(code, values))
 
     def begin(self, options):
         """Start on a request.
@@ -198,7 +205,7 @@ class Reporter:
             values[difference.field + '_current'] = difference.current_value
         values.update(cell=finding.cell, request_id=context.request_id,
                       service=self.service)
-        self._log(code, values)
+        self._log_incident(code, values, context)
 
     def unverifiable(self, outcome, context, spec, finding, operation):
         """Alert that a request could not be checked.
@@ -214,13 +221,14 @@ class Reporter:
         with self._lock:
             self._counts['unverifiable'] += 1
             self._counts[outcome] += 1
-        self._log(UNVERIFIABLE, {
+        self._log_incident(UNVERIFIABLE, {
             'operation': operation, 'outcome': outcome,
             'instance': spec.instance_uuid,
             'project': reader.get(spec, 'project_id'),
             'reason': finding.unverifiable,
             'cell': finding.cell,
-            'request_id': context.request_id, 'service': self.service})
+            'request_id': context.request_id, 'service': self.service},
+            context)
 
     def fault(self, context, spec, operation, exc):
         """Alert that the guard itself failed; the request goes on.

@@ -141,7 +141,7 @@ Writing this option replaces the whole default.
          help="""
 Correct the request in memory where that is safe.
 
-The guard itself writes to no database; nova saves the spec of a cold
+The guard itself saves no request spec; nova saves that of a cold
 migration, as corrected. If false, a move that would have been corrected is
 refused, or let through with an alert if it is one that the guard does not
 refuse.

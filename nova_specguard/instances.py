@@ -105,6 +105,39 @@ def read(context, instance_uuid, timeout, needs, availability_zone=None):
         raise
 
 
+def cell_mapping(context, instance_uuid):
+    """Read which cell a server is in: 1 API SELECT.
+
+    Its URLs carry passwords: keep it out of messages and dataclasses.
+
+    :param context: RequestContext, targeted or not
+    :param instance_uuid: UUID of the server
+    :returns: nova.objects.CellMapping; None in a cell conductor without API
+        database, whose own database is the cell
+    :raises nova.exception.InstanceMappingNotFound: if the server is in no
+        cell, or not yet
+    """
+    if CONF.api_database.connection is None:
+        return None
+    mapping = objects.InstanceMapping.get_by_instance_uuid(
+        context, instance_uuid)
+    if mapping.cell_mapping is None:
+        raise nova_exception.InstanceMappingNotFound(uuid=instance_uuid)
+    return mapping.cell_mapping
+
+
+def targeted(context, mapping):
+    """Target a cell.
+
+    :param context: RequestContext
+    :param mapping: what :func:`cell_mapping` returned
+    :returns: context manager that gives the RequestContext to use
+    """
+    if mapping is None:
+        return contextlib.nullcontext(context)
+    return nova_context.target_cell(context, mapping)
+
+
 def _within(timeout, function):
     # A thread of its own, which eventlet's monkey patching turns green, and a
     # daemon: nova's scatter-gather pool (5 threads in native threading mode)
@@ -137,24 +170,17 @@ class _Lookup:
         self.instance_uuid = instance_uuid
         self.needs = needs
         self.availability_zone = availability_zone
-        self.has_api_database = CONF.api_database.connection is not None
         self.cell = None
 
     def read(self):
-        if not self.has_api_database:
-            # a cell conductor: its own database is the cell
-            return self._read_in_cell(self.context)
         with self._reading():
-            mapping = objects.InstanceMapping.get_by_instance_uuid(
-                self.context, self.instance_uuid)
-        if mapping.cell_mapping is None:
-            raise exception.InstanceGone(instance=self.instance_uuid)
-        self.cell = mapping.cell_mapping.name or mapping.cell_mapping.uuid
+            mapping = cell_mapping(self.context, self.instance_uuid)
+        if mapping is not None:
+            self.cell = mapping.name or mapping.uuid
         with contextlib.ExitStack() as stack:
             with self._reading():
                 cell_context = stack.enter_context(
-                    nova_context.target_cell(
-                        self.context, mapping.cell_mapping))
+                    targeted(self.context, mapping))
             return self._read_in_cell(cell_context)
 
     @contextlib.contextmanager
@@ -212,7 +238,7 @@ class _Lookup:
             context, instance)}
 
     def _read_surroundings(self, context, instance, current):
-        if not self.has_api_database:
+        if CONF.api_database.connection is None:
             return {}
         return {'surroundings': surroundings.read(
             self.context, self.instance_uuid, instance.host,

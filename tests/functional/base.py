@@ -215,6 +215,34 @@ class TestCase(integrated_helpers.ProviderUsageBaseTestCase):
     def assert_no_alert(self):
         self.assertEqual([], self.alerts.incidents)
 
+    def events_of(self, server):
+        """The guard's events of all actions, as nova's API shows them."""
+        api = self.admin_api
+        with utils.temporary_mutation(api, microversion='2.84'):
+            path = '/servers/%s/os-instance-actions' % server['id']
+            actions = api.api_get(path).body['instanceActions']
+            events = [
+                dict(event, request_id=action['request_id'])
+                for action in actions
+                for event in api.api_get('%s/%s' % (
+                    path, action['request_id'])).body[
+                        'instanceAction']['events']]
+        return [event for event in events
+                if event['event'].startswith('specguard_')]
+
+    def assert_events(self, server, *names):
+        """Exactly these, with the text of the alerts, which name the request.
+
+        Written after the move goes on, so maybe after it has ended.
+        """
+        expected = sorted(
+            (name, alert['request_id'], alert['text'])
+            for name, alert in zip(names, self.alerts.incidents))
+        self.assertEqual(len(names), len(self.alerts.incidents))
+        self.eventually(lambda: self.assertEqual(expected, sorted(
+            (event['event'], event['request_id'], event['details'])
+            for event in self.events_of(server))))
+
     # Operations: each returns when nova has ended it
 
     def boot(self, flavor=world.A2_MEDIUM, host=None, **request):

@@ -58,10 +58,13 @@ class SpecGuard(fixtures.Fixture):
         if not GUARDED:
             return
         self._restore_nova_on_cleanup()
+        from nova_specguard import actions
         from nova_specguard import alerts
         import nova_specguard.conf  # noqa: F401
         from nova_specguard import plugin
         self.addCleanup(alerts.reporter.cache_clear)
+        # Its databases are gone by then: what waits is not for the next test.
+        self.addCleanup(actions.stop)
         if self.conductor:
             plugin.install()
 

@@ -24,6 +24,7 @@ from nova.scheduler import request_filter
 from oslo_config import fixture as config_fixture
 import testtools
 
+from nova_specguard import actions
 from nova_specguard import alerts
 from nova_specguard import conf
 from nova_specguard import fields
@@ -39,6 +40,7 @@ class TestCase(testtools.TestCase):
         self.addCleanup(conf.options)
         self.conf = self.useFixture(config_fixture.Config(nova.conf.CONF))
         self.alerts = self.useFixture(Alerts())
+        self.events = self.useFixture(Events()).events
         self.addCleanup(alerts.reporter.cache_clear)
         alerts.reporter.cache_clear()
         self.context = nova_context.RequestContext(
@@ -100,6 +102,20 @@ class Nova(fixtures.Fixture):
                 self.addCleanup(setattr, owner, name, vars(owner)[name])
         filters = request_filter.ALL_REQUEST_FILTERS
         self.addCleanup(filters.__setitem__, slice(None), list(filters))
+
+
+class Events(fixtures.Fixture):
+    """What the guard would have written to instance actions.
+
+    :ivar events: list of (context, instance UUID, name of the event, details)
+    """
+
+    def _setUp(self):
+        self.events = []
+        self.useFixture(fixtures.MockPatchObject(actions, '_writer', self))
+
+    def put(self, *event):
+        self.events.append(event)
 
 
 class Alerts(fixtures.Fixture):

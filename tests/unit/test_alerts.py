@@ -17,6 +17,7 @@ from unittest import mock
 
 import nova.version
 
+from nova_specguard import actions
 from nova_specguard import alerts
 from nova_specguard.fields import base as fields_base
 from nova_specguard import guard
@@ -307,6 +308,82 @@ class IncidentTest(AlertsTestCase):
             self.drift()
         self.used(summary_interval=ALWAYS)
         self.assertEqual('1', self.alerts.of('001')[0]['corrected'])
+
+
+class EventTest(AlertsTestCase):
+    """What is written to the instance action beside the line."""
+
+    def names_and_details(self):
+        return [event[2:] for event in self.events]
+
+    def test_drift_is_an_event_with_the_text_of_the_line(self):
+        for code, outcome in ((alerts.CORRECTED, 'corrected'),
+                              (alerts.REFUSED, 'refused'),
+                              (alerts.ALLOWED, 'allowed')):
+            self.drift(code, outcome)
+        self.assertEqual(
+            list(zip(('specguard_corrected', 'specguard_refused',
+                      'specguard_allowed'), self.alerts.lines)),
+            self.names_and_details())
+        self.assertEqual({builders.UUID}, {event[1] for event in self.events})
+
+    def test_unverifiable_is_an_event_with_the_text_of_the_line(self):
+        self.unverifiable('refused')
+        self.unverifiable('allowed', builders.spec(
+            instance_uuid=builders.OTHER_UUID))
+        self.assertEqual(
+            list(zip(('specguard_refused', 'specguard_allowed'),
+                     self.alerts.lines)),
+            self.names_and_details())
+        self.assertEqual([builders.UUID, builders.OTHER_UUID],
+                         [event[1] for event in self.events])
+
+    def test_details_say_what_differs(self):
+        self.drift()
+        details = base.parse(self.events[0][-1])
+        self.assertEqual(
+            {'code': 'SPECGUARD-101', 'outcome': 'corrected',
+             'flavor_spec': 'id=831', 'flavor_current': 'id=982'},
+            {key: details.get(key) for key in (
+                'code', 'outcome', 'flavor_spec', 'flavor_current')})
+
+    def test_details_are_masked(self):
+        url = 'mysql://nova:%s@db.example.org/nova' % PASSWORD
+        self.drift(finding=self.finding(self.difference('flavor', url, url)))
+        self.unverifiable(reason=url)
+        self.assertEqual(2, len(self.events))
+        self.assertNotIn(PASSWORD, str(self.names_and_details()))
+
+    def test_event_belongs_to_the_request(self):
+        self.drift()
+        self.assertEqual(self.context.request_id,
+                         self.events[0][0].request_id)
+
+    def test_life_signs_and_faults_are_none(self):
+        self.used(summary_interval=ALWAYS, problems=('one',))
+        self.fault(RuntimeError())
+        self.assertEqual([], self.events)
+
+    def test_event_that_cannot_be_written_spoils_nothing(self):
+        with mock.patch.object(actions, '_writer', None):
+            self.drift()
+            self.unverifiable()
+        self.assertEqual(['101', '201'], self.alerts.codes)
+        self.assertEqual([], self.events)
+
+    def test_evacuation_of_a_host_with_hundreds_of_servers(self):
+        self.used(summary_interval=NEVER)
+        # nova asks again after each host that fails.
+        for _try in range(3):
+            for number in range(500):
+                self.drift(uuid='server-%d' % number)
+                self.used(summary_interval=NEVER)
+        self.used(summary_interval=ALWAYS)
+        self.assertEqual(500, len(self.alerts.of('101')))
+        self.assertEqual(500, len(self.events))
+        (summary,) = self.alerts.of('001')
+        self.assertEqual('500', summary['corrected'])
+        self.assertLessEqual(500, actions.QUEUED)
 
 
 class LifeSignsTest(AlertsTestCase):
