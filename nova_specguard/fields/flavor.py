@@ -43,9 +43,9 @@ from nova_specguard import reader
 NAME = 'flavor'
 OTHER = base.DriftClass(
     'flavor-other', 'warning',
-    'A resize that failed after nova-conductor had cast it, on any way: claim, '
-    'driver, network, a lost cast. The other way round: a revert that failed, '
-    'or a resize whose save failed.',
+    'A resize that failed after nova-conductor had cast it: claim, driver, '
+    'network, a lost cast. The other way round: a revert that failed, or a '
+    'resize whose save failed.',
     'Failed resize: none found, open in 34.0.0. Revert: LP#1785339, fixed in '
     '19.0.0. Failed revert, failed save: none found, open.')
 CLASSES = (OTHER,)
