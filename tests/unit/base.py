@@ -19,6 +19,7 @@ import fixtures
 from nova.conductor import manager as conductor_manager
 import nova.conf
 from nova import context as nova_context
+from nova import objects
 from nova.scheduler.client import query
 from nova.scheduler import request_filter
 from oslo_config import fixture as config_fixture
@@ -29,6 +30,7 @@ from nova_specguard import alerts
 from nova_specguard import conf
 from nova_specguard import fields
 from nova_specguard.operation import Operation
+from tests.unit import builders
 
 
 class TestCase(testtools.TestCase):
@@ -84,6 +86,30 @@ class TestCase(testtools.TestCase):
             {field: difference.drift_class.name
              for field, difference in found.items()})
         return found[name]
+
+
+class FieldTestCase(TestCase):
+    """Compares every request spec as an object and as stored."""
+
+    def differences(self, spec, current, *args, **options):
+        found = super().differences(spec, current, *args, **options)
+        if isinstance(spec, objects.RequestSpec):
+            self.assertEqual(found, super().differences(
+                builders.stored(spec), current, *args, **options))
+        return found
+
+    def assert_corrected(self, name, spec, current, *changed):
+        """Correcting changes these attributes, and then nothing differs."""
+        before = builders.stored(spec)['nova_object.data']
+        fields.apply([name], spec, current, self.options())
+        sent = builders.stored(spec)
+        after = sent['nova_object.data']
+        self.assertEqual(
+            set(changed), {name for name in before.keys() | after.keys()
+                           if before.get(name) != after.get(name)})
+        self.assert_consistent(spec, current)
+        self.assert_consistent(
+            objects.RequestSpec.obj_from_primitive(sent), current)
 
 
 class Nova(fixtures.Fixture):

@@ -20,11 +20,13 @@ from nova.objects import base as nova_base
 from nova.virt import hardware
 
 from nova_specguard.instances import CurrentInstance
+from nova_specguard.surroundings import Surroundings
 
 UUID = '982c3ead-59b1-4acd-876b-d55166d8e7f0'
 PROJECT = '16e980bb63b4415694dd2130f5977b8b'
 USER = 'd7451e969b3f4229bd1869ed9ad591f3'
 OTHER_UUID = 'ae44c8ad-57a8-4b0b-9b2a-1b2f1a7fb9d5'
+GROUP = '5b674f73-c8cf-40ef-9965-3b6fe4b304b1'
 
 A2_MEDIUM = dict(
     id=982, flavorid='026050', name='a2.medium', vcpus=4, memory_mb=8192,
@@ -60,11 +62,22 @@ def e2_medium(**values):
     return flavor(**{**E2_MEDIUM, **values})
 
 
-def image_meta(**properties):
+def image_meta(image_id=OTHER_UUID, /, **properties):
     return objects.ImageMeta(
-        id=OTHER_UUID, min_ram=128, min_disk=5, disk_format='raw',
+        id=image_id, min_ram=128, min_disk=5, disk_format='raw',
         container_format='bare',
         properties=objects.ImageMetaProps(**properties))
+
+
+def server_group(uuid=GROUP, policy='anti-affinity'):
+    """As RequestSpec and guard load it from the API database."""
+    return objects.InstanceGroup(
+        id=1, uuid=uuid, name='a-group', user_id=USER, project_id=PROJECT,
+        policy=policy, rules={}, members=[UUID, OTHER_UUID])
+
+
+def surroundings(*groups, zone=None, is_pin_known=False):
+    return Surroundings(groups, zone, is_pin_known)
 
 
 def destination(**values):
