@@ -26,7 +26,7 @@ system_metadata with the image's properties and ``image_base_image_ref``.
     properties that only the server has, since nova-compute registers seven of
     them on libvirt, and the nova that wrote the spec need not have known the
     others; what only the image has (signature, block device mapping, owner,
-    version); text beyond 255 characters, which system_metadata cuts off.
+    version); text beyond 255 bytes, which system_metadata cuts off.
 :Corrected: by nova-conductor, which hands the spec's image to the compute of
     a cold migration or resize; by nova-scheduler before it asks placement, if
     the request is not marked as a resize. Never ``image-ambiguous``, which is
@@ -73,7 +73,7 @@ _OF_THE_IMAGE = frozenset((
     'img_signature_hash_method', 'img_signature_key_type', 'img_version'))
 # What hardware.numa_get_constraints reads.
 _SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_')
-# That of a value in system_metadata.
+# That of a value in system_metadata, in bytes.
 _MAX_LENGTH = 255
 
 
@@ -90,7 +90,9 @@ def _normal(value):
         items = list(map(_normal_set, value))
         return ','.join(items if all(map(str.isdigit, items))
                         else sorted(items))
-    return _normal_set(value)[:_MAX_LENGTH]
+    # as nova.utils.safe_truncate, but for any text that JSON can hold
+    return _normal_set(value).encode(errors='surrogatepass')[
+        :_MAX_LENGTH].decode(errors='ignore')
 
 
 def _normal_set(value):

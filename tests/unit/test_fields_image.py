@@ -132,6 +132,15 @@ class NoDifferenceTest(ImageTestCase):
             container_format='ovf', properties=objects.ImageMetaProps())
         self.assert_consistent(found, server())
 
+    def test_text_that_system_metadata_cuts_off(self):
+        # at 255 bytes, not characters
+        for text in ('x' * 300, '\xe9' * 200, 'x' + '\xe9' * 200,
+                     '\U0001f4bf' * 100):
+            booted, current = as_booted(os_command_line=text)
+            self.assertNotEqual(
+                text, current.image_meta.properties.os_command_line)
+            self.assert_consistent(booted, current)
+
     def test_order_of_traits(self):
         self.assert_consistent(
             spec(traits_required=['HW_CPU_X86_AVX', 'HW_CPU_X86_VMX']),
