@@ -86,10 +86,10 @@ def _normal(value):
     if isinstance(value, dict):
         return ','.join(sorted('%s:%s' % item for item in value.items()))
     if isinstance(value, list):
-        # Lists of numbers (hw_numa_mem) have an order, lists of traits none.
+        # Traits have no order, what is listed by NUMA node has one.
         items = list(map(_normal_set, value))
-        return ','.join(items if all(map(str.isdigit, items))
-                        else sorted(items))
+        return ','.join(sorted(items) if all(isinstance(item, str)
+                                             for item in value) else items)
     # as nova.utils.safe_truncate, but for any text that JSON can hold
     return _normal_set(value).encode(errors='surrogatepass')[
         :_MAX_LENGTH].decode(errors='ignore')
@@ -100,6 +100,10 @@ def _normal_set(value):
     if isinstance(value, (set, frozenset, list, tuple)):
         return '[%s]' % ','.join(sorted(map(str, value)))
     return _normal(value) if isinstance(value, dict) else str(value)
+
+
+def _shown(value):
+    return _normal(value) if isinstance(value, list) else value
 
 
 def _properties(image):
@@ -145,7 +149,8 @@ def difference(spec, current, options):
             is_correctable=False, is_refusable=False,
             shapes_others=shapes_others)
     pairs = {'id': (spec_id, current.image_ref)} if spec_id else {}
-    pairs.update(properties)
+    pairs.update((name, tuple(map(_shown, pair)))
+                 for name, pair in properties.items())
     if not pairs:
         return None
     return base.Difference(

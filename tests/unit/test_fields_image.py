@@ -315,6 +315,26 @@ class PropertiesTest(ImageTestCase):
             self.assert_properties({name: value}, {},
                                    '%s=%s' % (name, value), name + '=-')
 
+    def test_traits(self):
+        self.assert_properties(
+            {'traits_required': ['HW_CPU_X86_VMX']},
+            {'traits_required': ['HW_CPU_X86_VMX', 'CUSTOM_X']},
+            'traits_required=HW_CPU_X86_VMX',
+            'traits_required=CUSTOM_X,HW_CPU_X86_VMX')
+
+    def test_memory_of_numa_nodes_has_an_order(self):
+        self.assert_properties(
+            {'hw_numa_mem': [1024, 7168]}, {'hw_numa_mem': [7168, 1024]},
+            'hw_numa_mem=1024,7168', 'hw_numa_mem=7168,1024')
+
+    def test_cpus_of_numa_nodes_have_an_order(self):
+        self.assert_properties(
+            {'hw_numa_cpus': [{0}, {8, 1}]}, {'hw_numa_cpus': [{1, 8}, {0}]},
+            'hw_numa_cpus=[0],[1,8]', 'hw_numa_cpus=[1,8],[0]')
+        self.assertIsNone(self.difference(
+            spec(hw_numa_cpus=[{0}, {2, 1}]),
+            server(hw_numa_cpus=[{0}, {1, 2}])))
+
     def test_text_that_differs_before_it_is_cut_off(self):
         found = self.difference(spec(os_command_line='a' + 'x' * 300),
                                 server(os_command_line='b' + 'x' * 254))
