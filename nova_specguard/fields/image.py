@@ -71,8 +71,8 @@ _OF_THE_IMAGE = frozenset((
     'img_cache_in_nova', 'img_mappings', 'img_owner_id',
     'img_root_device_name', 'img_signature', 'img_signature_certificate_uuid',
     'img_signature_hash_method', 'img_signature_key_type', 'img_version'))
-# What hardware.numa_get_constraints reads.
-_SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_')
+# What hardware.numa_get_constraints reads; of the traits, hyperthreading.
+_SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_', 'hw_locked_', 'traits_')
 # That of a value in system_metadata, in bytes.
 _MAX_LENGTH = 255
 

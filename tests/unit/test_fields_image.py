@@ -361,6 +361,21 @@ class PropertiesTest(ImageTestCase):
             self.assert_image('image-properties', stored,
                               server(os_distro='debian'))
 
+    def test_what_numa_constraints_are_made_of_shapes_others(self):
+        for properties in (
+                {'hw_numa_nodes': 2}, {'hw_numa_cpus': [{0}]},
+                {'hw_numa_mem': [1]}, {'hw_cpu_policy': 'dedicated'},
+                {'hw_cpu_thread_policy': 'require'},
+                {'hw_cpu_realtime_mask': '^0'}, {'hw_mem_page_size': '2M'},
+                {'traits_required': ['HW_CPU_HYPERTHREADING']}):
+            self.assertTrue(self.difference(
+                spec(**properties), server()).shapes_others, properties)
+            self.assertTrue(self.difference(
+                spec(), server(**properties)).shapes_others, properties)
+        self.assertFalse(self.difference(
+            spec(os_distro='debian', hw_firmware_type='uefi'),
+            server()).shapes_others)
+
 
 class NeedsTest(base.TestCase):
 
