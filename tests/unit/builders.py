@@ -17,6 +17,7 @@ import os
 
 from nova import objects
 from nova.objects import base as nova_base
+from nova import utils
 from nova.virt import hardware
 
 from nova_specguard.instances import CurrentInstance
@@ -105,6 +106,23 @@ def current(**values):
         'image_ref': OTHER_UUID, 'host': 'host1',
         'pci_requests': objects.InstancePCIRequests(
             instance_uuid=UUID, requests=[]), **values})
+
+
+def as_booted(**properties):
+    """Both copies of an image, made by nova of what glance says.
+
+    :returns: (request spec, current instance)
+    """
+    glance = {'id': OTHER_UUID, 'name': 'an-image', 'size': 1, 'min_ram': 0,
+              'min_disk': 0, 'disk_format': 'raw', 'container_format': 'bare',
+              'checksum': 'x', 'owner': 'x', 'properties': properties}
+    instance = objects.Instance(
+        image_ref=OTHER_UUID,
+        system_metadata=utils.get_system_metadata_from_image(
+            glance, flavor()))
+    return (spec(image=objects.ImageMeta.from_dict(glance)),
+            current(image_meta=objects.ImageMeta.from_instance(instance),
+                    base_image_ref=OTHER_UUID))
 
 
 def constraints(of_flavor, of_image=None):

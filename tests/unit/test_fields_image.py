@@ -11,7 +11,6 @@
 #    under the License.
 
 from nova import objects
-from nova import utils
 
 from nova_specguard.fields import image
 from nova_specguard.operation import Operation
@@ -43,23 +42,6 @@ def volume_backed(**properties):
 
 def spec(image_id=OLD, /, **properties):
     return builders.spec(image=builders.image_meta(image_id, **properties))
-
-
-def as_booted(**properties):
-    """Both copies, made by nova of what glance says.
-
-    :returns: (request spec, current instance)
-    """
-    glance = {'id': OLD, 'name': 'an-image', 'size': 1, 'min_ram': 0,
-              'min_disk': 0, 'disk_format': 'raw', 'container_format': 'bare',
-              'checksum': 'x', 'owner': 'x', 'properties': properties}
-    instance = objects.Instance(
-        image_ref=OLD, system_metadata=utils.get_system_metadata_from_image(
-            glance, builders.flavor()))
-    return (builders.spec(image=objects.ImageMeta.from_dict(glance)),
-            builders.current(
-                image_ref=OLD, base_image_ref=OLD,
-                image_meta=objects.ImageMeta.from_instance(instance)))
 
 
 class ImageTestCase(base.FieldTestCase):
@@ -95,10 +77,10 @@ class NoDifferenceTest(ImageTestCase):
                 {'nobody_knows': 'x', 'hw_rng_model': 'virtio'},
                 {'img_config_drive': 'mandatory', 'img_hv_type': 'KVM',
                  'img_hv_requested_version': '>=2.0'}):
-            self.assert_consistent(*as_booted(**properties))
+            self.assert_consistent(*builders.as_booted(**properties))
 
     def test_numa_of_the_image_as_nova_keeps_it(self):
-        booted, current = as_booted(**{
+        booted, current = builders.as_booted(**{
             'hw_numa_nodes': '2', 'hw_numa_cpus.0': '0',
             'hw_numa_cpus.1': '1-3', 'hw_numa_mem.0': '1024',
             'hw_numa_mem.1': '7168'})
@@ -136,7 +118,7 @@ class NoDifferenceTest(ImageTestCase):
         # at 255 bytes, not characters
         for text in ('x' * 300, '\xe9' * 200, 'x' + '\xe9' * 200,
                      '\U0001f4bf' * 100):
-            booted, current = as_booted(os_command_line=text)
+            booted, current = builders.as_booted(os_command_line=text)
             self.assertNotEqual(
                 text, current.image_meta.properties.os_command_line)
             self.assert_consistent(booted, current)
@@ -410,8 +392,8 @@ class ApplyTest(ImageTestCase):
             reader.values(found.image.properties))
 
     def test_text_that_is_cut_off_is_kept(self):
-        found, current = as_booted(os_command_line='x' * 300,
-                                   os_distro='debian')
+        found, current = builders.as_booted(
+            os_command_line='x' * 300, os_distro='debian')
         found.image.properties.os_distro = 'fedora'
         self.assert_corrected('image', found, current, 'image')
         self.assertEqual(300, len(found.image.properties.os_command_line))

@@ -17,9 +17,11 @@ import traceback
 from unittest import mock
 
 import fixtures
+from nova.compute import utils as compute_utils
 import nova.conf
 from nova import context as nova_context
 from nova.db.api import api as api_db
+from nova.db.api import models
 from nova.db.main import api as main_db
 from nova import exception as nova_exception
 from nova import objects
@@ -35,6 +37,7 @@ from nova_specguard import exception
 from nova_specguard import guard
 from nova_specguard import instances
 from nova_specguard.operation import Operation
+from nova_specguard import surroundings
 from tests.unit import base
 from tests.unit import builders
 
@@ -91,6 +94,33 @@ class Cell(fixtures.Fixture):
             instance.create()
             return instance
 
+    def add_root_device(self, destination_type):
+        with nova_context.target_cell(self.context, self.mapping) as cell:
+            objects.BlockDeviceMapping(
+                cell, instance_uuid=builders.UUID, boot_index=0,
+                source_type='image', device_type='disk',
+                destination_type=destination_type).create()
+
+    def add_to_group(self, uuid, instance_uuid=builders.UUID):
+        """As no API of nova does after the boot."""
+        save(self.context, models.InstanceGroup(
+            uuid=uuid, name='a-group', user_id=builders.USER,
+            project_id=builders.PROJECT,
+            _policies=[models.InstanceGroupPolicy(policy='anti-affinity')],
+            _members=[models.InstanceGroupMember(
+                instance_uuid=instance_uuid)]))
+
+    def add_aggregate(self, name, *hosts, **metadata):
+        aggregate = models.Aggregate(
+            uuid=uuidutils.generate_uuid(), name=name)
+        save(self.context, aggregate)
+        for host in hosts:
+            save(self.context, models.AggregateHost(
+                host=host, aggregate_id=aggregate.id))
+        for key, value in metadata.items():
+            save(self.context, models.AggregateMetadata(
+                key=key, value=value, aggregate_id=aggregate.id))
+
     def change_row(self, **values):
         """As no object of this nova could."""
         with nova_context.target_cell(self.context, self.mapping) as cell:
@@ -100,6 +130,19 @@ class Cell(fixtures.Fixture):
     def destroy(self):
         with nova_context.target_cell(self.context, self.mapping) as cell:
             main_db.instance_destroy(cell, builders.UUID)
+
+
+@api_db.context_manager.writer
+def save(context, row):
+    context.session.add(row)
+    context.session.flush()
+
+
+@api_db.context_manager.writer
+def delete_groups(context):
+    for model in (models.InstanceGroupMember, models.InstanceGroupPolicy,
+                  models.InstanceGroup):
+        context.session.query(model).delete()
 
 
 class Selects(fixtures.Fixture):
@@ -140,13 +183,24 @@ class InstancesTestCase(base.TestCase):
         self.cell.boot(**values)
         self.cell.map(self.cell.mapping)
 
-    def read(self, needs_image_meta=False, context=None, timeout=TIMEOUT):
+    def read(self, *needs, context=None, timeout=TIMEOUT, zone=None):
         return instances.read(
             context or self.context, builders.UUID, timeout,
-            lambda current: {'image_meta'} if needs_image_meta else set())
+            lambda current: set(needs), zone)
 
-    def assert_read_raises(self, expected, **kwargs):
-        error = self.assertRaises(expected, self.read, **kwargs)
+    def examine(self, spec, timeout=TIMEOUT, **options):
+        """A whole check.
+
+        :returns: (Finding, number of SELECTs)
+        """
+        selects = self.useFixture(Selects())
+        finding = guard.examine(
+            self.context, spec, lambda current: {Operation.LIVE_MIGRATION},
+            self.options(lookup_timeout=timeout, **options))
+        return finding, selects.count
+
+    def assert_read_raises(self, expected, *needs, **kwargs):
+        error = self.assertRaises(expected, self.read, *needs, **kwargs)
         self.assert_no_password(error)
         return error
 
@@ -175,7 +229,7 @@ class ReadTest(InstancesTestCase):
 
     def test_image_is_read_where_it_is_needed(self):
         self.boot()
-        image_meta = self.read(needs_image_meta=True).image_meta
+        image_meta = self.read('image_meta').image_meta
         self.assertEqual(2, image_meta.properties.hw_numa_nodes)
         self.assertEqual(builders.OTHER_UUID, image_meta.id)
 
@@ -262,56 +316,204 @@ class ReadTest(InstancesTestCase):
         self.assertEqual([self.context.request_id], seen)
 
 
+class NeedsTest(InstancesTestCase):
+    """What fields need is read where they need it."""
+
+    def setUp(self):
+        super().setUp()
+        self.boot(system_metadata={
+            'image_os_distro': 'debian',
+            'image_base_image_ref': builders.UUID})
+
+    def test_nothing_else_is_read(self):
+        current = self.read()
+        for name in ('image_meta', 'base_image_ref', 'is_volume_backed',
+                     'surroundings', 'server_group'):
+            self.assertIsNone(getattr(current, name), name)
+
+    def test_what_the_row_of_the_server_has(self):
+        current = self.read()
+        self.assertEqual('a-user', current.user_id)
+        self.assertEqual('amd1', current.host)
+        self.assertEqual(builders.OTHER_UUID, current.image_ref)
+
+    def test_image(self):
+        current = self.read('image_meta')
+        self.assertEqual('debian', current.image_meta.properties.os_distro)
+        self.assertEqual(builders.OTHER_UUID, current.image_meta.id)
+        self.assertEqual(builders.UUID, current.base_image_ref)
+
+    def test_block_devices(self):
+        for destination, expected in (('volume', True), ('local', False)):
+            self.cell.add_root_device(destination)
+            self.assertIs(expected,
+                          self.read('is_volume_backed').is_volume_backed)
+            with nova_context.target_cell(
+                    self.cell.context, self.cell.mapping) as cell:
+                for device in (
+                        objects.BlockDeviceMappingList.get_by_instance_uuid(
+                            cell, builders.UUID)):
+                    device.destroy()
+
+    def test_server_without_block_devices(self):
+        # Then nova goes by the image.
+        self.assertIs(False, self.read('is_volume_backed').is_volume_backed)
+
+    def test_surroundings(self):
+        self.cell.add_to_group(builders.GROUP)
+        self.cell.add_aggregate('a', 'amd1', availability_zone='az1')
+        surroundings = self.read('surroundings', zone='az1').surroundings
+        self.assertEqual(
+            builders.surroundings(builders.GROUP, zone='az1',
+                                  is_pin_known=True), surroundings)
+
+    def read_group(self):
+        """Needs of the second round are those of the server read so far."""
+        return instances.read(
+            self.context, builders.UUID, TIMEOUT,
+            lambda current: {'server_group'} if current.surroundings
+            else {'surroundings'})
+
+    def test_group(self):
+        self.cell.add_to_group(builders.GROUP)
+        group = self.read_group().server_group
+        self.assertEqual(builders.GROUP, group.uuid)
+        self.assertEqual('anti-affinity', group.policy)
+        self.assertEqual([builders.UUID], group.members)
+        # nova collects them itself where they are unset.
+        self.assertNotIn('hosts', group)
+
+    def test_none_of_several_groups_is_chosen(self):
+        self.cell.add_to_group(builders.GROUP)
+        self.cell.add_to_group(builders.OTHER_UUID)
+        current = self.read_group()
+        self.assertIsNone(current.server_group)
+        self.assertEqual(2, len(current.surroundings.groups))
+
+    def test_group_that_vanished_in_between(self):
+        self.cell.add_to_group(builders.GROUP)
+
+        def needs(current):
+            if current.surroundings is None:
+                return {'surroundings'}
+            delete_groups(self.cell.context)
+            return {'server_group'}
+
+        current = instances.read(
+            self.context, builders.UUID, TIMEOUT, needs)
+        self.assertIsNone(current.server_group)
+        self.assertEqual((), current.surroundings.groups)
+
+    def test_all_needs_are_read_once(self):
+        self.cell.add_to_group(builders.GROUP)
+        asked = []
+
+        def needs(current):
+            asked.append(current)
+            found = {'image_meta', 'is_volume_backed', 'surroundings'}
+            return found | {'server_group'} if len(asked) > 1 else found
+
+        selects = self.useFixture(Selects())
+        instances.read(self.context, builders.UUID, TIMEOUT, needs)
+        self.assertEqual(3, len(asked))
+        statements = [statement for _engine, statement in selects.statements]
+        self.assertEqual(len(set(statements)), len(statements))
+
+
 class SelectsTest(InstancesTestCase):
+
+    OFF = {'field_modes': dict.fromkeys(
+        ('image', 'instance_group', 'availability_zone', 'is_bfv'), 'off')}
 
     def setUp(self):
         super().setUp()
         self.boot(flavor=builders.gpu_flavor())
+        self.spec = builders.spec(
+            flavor=builders.gpu_flavor(), user_id='a-user',
+            image=builders.image_meta(hw_numa_nodes=2),
+            numa_topology=builders.constraints(builders.flavor(
+                extra_specs={'hw:numa_nodes': '2'})),
+            pci_requests=builders.pci_requests(builders.pci_request()))
 
-    def selects_of(self, needs_image_meta):
+    def selects_of(self, *needs):
         selects = self.useFixture(Selects())
-        self.read(needs_image_meta)
+        self.read(*needs)
         return selects
 
     def test_one_of_each_database(self):
-        self.assertEqual((1, 1), self.selects_of(False).count)
+        self.assertEqual((1, 1), self.selects_of().count)
 
-    def test_one_more_of_the_cell_for_the_image(self):
-        self.assertEqual((1, 2), self.selects_of(True).count)
+    def test_one_more_for_each_need(self):
+        for need, count in (('image_meta', (1, 2)),
+                            ('is_volume_backed', (1, 2)),
+                            ('surroundings', (2, 1))):
+            self.assertEqual(count, self.selects_of(need).count, need)
 
     def test_no_migration_record_is_read(self):
-        statements = self.selects_of(True).statements
+        statements = self.selects_of('image_meta').statements
         self.assertFalse([statement for _engine, statement in statements
                           if re.search(r'\bFROM migrations\b', statement)])
 
-    def examine(self, spec):
-        selects = self.useFixture(Selects())
-        finding = guard.examine(
-            self.context, spec, lambda current: {Operation.LIVE_MIGRATION},
-            self.options(lookup_timeout=TIMEOUT))
-        return finding, selects.count
-
-    def test_whole_check_without_numa(self):
-        finding, count = self.examine(builders.spec(
-            flavor=builders.gpu_flavor(),
-            pci_requests=builders.pci_requests(builders.pci_request())))
-        self.assertIsNone(finding.unverifiable)
+    def test_whole_check(self):
+        finding, count = self.examine(self.spec)
+        self.assertEqual((None, ()),
+                         (finding.unverifiable, finding.differences))
         self.assertEqual((2, 2), count)
 
     def test_whole_check_with_drift(self):
         finding, count = self.examine(
-            builders.spec(flavor=builders.e2_medium()))
+            builders.spec(flavor=builders.e2_medium(), user_id='x',
+                          image=builders.image_meta(builders.UUID)))
         self.assertIsNone(finding.unverifiable)
         self.assertEqual((2, 2), count)
 
-    def test_whole_check_with_numa(self):
-        flavor = builders.flavor(extra_specs={'hw:numa_nodes': '2'})
-        finding, count = self.examine(builders.spec(
-            numa_topology=builders.constraints(flavor)))
-        # The server's image asks for it, its flavor does not.
-        self.assertNotIn('numa_topology',
-                         {d.field for d in finding.differences})
+    def test_zone_costs_nothing_more(self):
+        self.spec.availability_zone = 'az1'
+        finding, count = self.examine(self.spec)
+        self.assertEqual(['availability_zone'],
+                         [d.field for d in finding.differences])
         self.assertEqual((2, 2), count)
+
+    def test_everything_switched_off(self):
+        self.spec.image = builders.image_meta()
+        self.spec.numa_topology = None
+        self.assertEqual((1, 1), self.examine(self.spec, **self.OFF)[1])
+
+    def test_numa_alone_needs_the_image(self):
+        finding, count = self.examine(self.spec, **self.OFF)
+        self.assertEqual((), finding.differences)
+        self.assertEqual((1, 2), count)
+
+    def test_surroundings_alone(self):
+        self.spec.image = builders.image_meta()
+        self.spec.numa_topology = None
+        for name in ('instance_group', 'availability_zone'):
+            self.spec.availability_zone = 'az1'
+            modes = dict(self.OFF['field_modes'], **{name: 'warn'})
+            self.assertEqual((2, 1), self.examine(
+                self.spec, field_modes=modes)[1], name)
+
+    def test_block_devices_where_the_flag_does_not_fit(self):
+        self.spec.is_bfv = True
+        finding, count = self.examine(self.spec)
+        self.assertEqual(['is_bfv'], [d.field for d in finding.differences])
+        self.assertEqual((2, 3), count)
+
+    def test_block_devices_where_the_flag_is_missing(self):
+        delattr(self.spec, objects.base.get_attrname('is_bfv'))
+        finding, count = self.examine(self.spec)
+        self.assertEqual(['is_bfv'], [d.field for d in finding.differences])
+        self.assertEqual((2, 3), count)
+
+    def test_group_that_is_missing(self):
+        self.cell.add_to_group(builders.GROUP)
+        finding, (api, cell) = self.examine(self.spec)
+        (difference,) = finding.differences
+        self.assertEqual('server-group-missing', difference.drift_class.name)
+        self.assertTrue(difference.is_correctable)
+        # nova's object reads the group, its policy and its members.
+        self.assertLessEqual(api, 5)
+        self.assertEqual(2, cell)
 
 
 class CellConductorTest(InstancesTestCase):
@@ -324,10 +526,30 @@ class CellConductorTest(InstancesTestCase):
     def test_server_in_its_own_database(self):
         self.cell.boot(context=self.cell.context, host='own')
         selects = self.useFixture(Selects())
-        current = self.read(needs_image_meta=True)
+        current = self.read('image_meta')
         self.assertEqual('a2.medium', current.flavor.name)
         self.assertIsNone(current.cell)
         self.assertEqual((0, 2), selects.count)
+
+    def test_surroundings_stay_unknown(self):
+        self.cell.boot(context=self.cell.context)
+        self.cell.map(self.cell.mapping)
+        self.cell.add_to_group(builders.GROUP)
+        current = self.read('surroundings', 'is_volume_backed')
+        self.assertIsNone(current.surroundings)
+        self.assertIs(False, current.is_volume_backed)
+
+    def test_whole_check_is_made_without_them(self):
+        self.cell.boot(context=self.cell.context)
+        self.cell.add_to_group(builders.GROUP)
+        finding, count = self.examine(builders.spec(
+            availability_zone='az1', project_id='other',
+            instance_group=builders.server_group(builders.OTHER_UUID)))
+        self.assertIsNone(finding.unverifiable)
+        self.assertIn('project', {d.field for d in finding.differences})
+        self.assertFalse({'instance_group', 'availability_zone'} & {
+            d.field for d in finding.differences})
+        self.assertEqual((0, 2), count)
 
     def test_server_that_is_not_in_it(self):
         self.boot()
@@ -425,7 +647,43 @@ class UnverifiableTest(InstancesTestCase):
         self.failing(main_db, 'instance_system_metadata_get',
                      db_exception.DBConnectionError(Exception(URL)))
         self.assert_read_raises(exception.LookupFailed,
-                                needs_image_meta=True)
+                                'image_meta')
+
+    def test_each_read_that_raises(self):
+        self.boot()
+        self.cell.add_to_group(builders.GROUP)
+        for owner, name in (
+                (main_db, 'instance_system_metadata_get'),
+                (surroundings, 'read'),
+                (objects.InstanceGroup, 'get_by_uuid'),
+                (compute_utils, 'is_volume_backed_instance')):
+            for error in (db_exception.DBConnectionError(Exception(URL)),
+                          ValueError(URL)):
+                with mock.patch.object(owner, name, side_effect=error):
+                    finding, _count = self.examine(
+                        builders.spec(is_bfv=True))
+                self.assertEqual(
+                    'reading the server raised ' + type(error).__name__,
+                    finding.unverifiable)
+                self.assertIsNone(finding.current)
+                self.assertEqual('cell1', finding.cell)
+                self.assertNotIn(PASSWORD, str(finding))
+
+    def test_password_in_an_error_of_the_surroundings(self):
+        self.boot()
+        with mock.patch.object(
+                sqlalchemy.orm.Session, 'execute',
+                side_effect=db_exception.DBConnectionError(Exception(URL))):
+            self.assert_read_raises(exception.LookupFailed, 'surroundings')
+
+    def test_table_that_nova_has_moved_is_no_failed_read(self):
+        self.boot()
+        with mock.patch.object(surroundings, 'models', None):
+            self.assertRaises(AttributeError, self.read, 'surroundings')
+
+    def test_image_that_nova_itself_cannot_read(self):
+        self.boot(system_metadata={'image_hw_numa_nodes': 'two'})
+        self.assert_read_raises(exception.LookupFailed, 'image_meta')
 
     def test_connection_url_that_cannot_be_parsed(self):
         # SQLAlchemy quotes it, password and all.
@@ -490,9 +748,9 @@ class TimeoutTest(InstancesTestCase):
         self.addCleanup(self.answered.wait, TIMEOUT)
         self.addCleanup(self.answer.set)
 
-    def assert_timed_out(self, **kwargs):
+    def assert_timed_out(self, *needs):
         error = self.assert_read_raises(
-            exception.LookupTimedOut, timeout=0.05, **kwargs)
+            exception.LookupTimedOut, *needs, timeout=0.05)
         self.assertIn('0.05 s', error.format_message())
 
     def test_api_database(self):
@@ -505,7 +763,11 @@ class TimeoutTest(InstancesTestCase):
 
     def test_second_read_of_the_cell(self):
         self.hold(main_db, 'instance_system_metadata_get')
-        self.assert_timed_out(needs_image_meta=True)
+        self.assert_timed_out('image_meta')
+
+    def test_surroundings(self):
+        self.hold(surroundings, 'read')
+        self.assert_timed_out('surroundings')
 
     def test_late_answers_keep_nobody_waiting(self):
         # nova's own pool has five threads, which also gather host states.
@@ -517,8 +779,5 @@ class TimeoutTest(InstancesTestCase):
 
     def test_it_is_unverifiable(self):
         self.hold(objects.InstanceMapping, 'get_by_instance_uuid')
-        finding = guard.examine(
-            self.context, builders.spec(),
-            lambda current: {Operation.LIVE_MIGRATION},
-            self.options(lookup_timeout=0.05))
+        finding, _count = self.examine(builders.spec(), timeout=0.05)
         self.assertIsNotNone(finding.unverifiable)

@@ -16,12 +16,14 @@ SPECGUARD_TESTS_EXAMPLES raises the number of examples of each test.
 """
 
 import copy
+import dataclasses
 import json
 import os
 
 import hypothesis
 from hypothesis import strategies
 from nova import objects
+from nova.objects import base as nova_base
 
 from nova_specguard import alerts
 from nova_specguard import exception
@@ -58,7 +60,10 @@ _KEYS = strategies.one_of(
         'cpuset', 'pcpuset', 'cpu_policy', 'memory', 'pagesize',
         'pci_requests', 'requests', 'alias_name', 'count', 'spec',
         'requester_id', 'image', 'properties', 'pci_passthrough:alias',
-        'hw:numa_nodes']))
+        'hw:numa_nodes', 'os_distro', 'traits_required', 'hw_numa_cpus',
+        'project_id', 'user_id', 'scheduler_hints', '_nova_check_type',
+        'force_hosts', 'instance_group', 'uuid', 'availability_zone',
+        'is_bfv']))
 json_values = strategies.recursive(
     _SCALARS,
     lambda children: strategies.one_of(
@@ -83,13 +88,25 @@ def rich_spec():
     return builders.spec(
         flavor=rich_flavor(), numa_topology=builders.constraints(two_nodes()),
         pci_requests=builders.pci_requests(
-            builders.pci_request(), builders.port_request()))
+            builders.pci_request(), builders.port_request()),
+        image=rich_image(), instance_group=builders.server_group(),
+        scheduler_hints={'group': [builders.GROUP], 'other': ['a', 'b']},
+        availability_zone='az1')
+
+
+def rich_image():
+    return builders.image_meta(
+        os_distro='debian', hw_boot_menu=True, traits_required=['A', 'B'],
+        hw_numa_nodes=2, hw_numa_cpus=[{0, 1}, {2, 3}],
+        hw_numa_mem=[4096, 4096])
 
 
 def rich_current(**values):
     return builders.current(**{
         'flavor': rich_flavor(),
-        'image_meta': builders.image_meta(),
+        'image_meta': rich_image(), 'base_image_ref': builders.OTHER_UUID,
+        'is_volume_backed': False, 'surroundings': builders.surroundings(
+            builders.GROUP, zone='az1', is_pin_known=True),
         'numa_topology': builders.fitted(builders.constraints(two_nodes())),
         'pci_requests': builders.pci_requests(
             builders.pci_request(), builders.port_request()), **values})
@@ -196,6 +213,45 @@ class AnyRequestSpecTest(PropertyTestCase):
         spec['nova_object.data'].update(
             flavor=flavor, numa_topology=numa, pci_requests=pci)
         self.assert_differences(self.compare(spec, rich_current()))
+
+    @hypothesis.given(strategies.dictionaries(
+        strategies.sampled_from([
+            'image', 'project_id', 'user_id', 'scheduler_hints',
+            'force_hosts', 'instance_group', 'availability_zone', 'is_bfv']),
+        json_values), operations)
+    def test_any_json_in_the_other_fields(self, values, operation):
+        spec = builders.stored(rich_spec())
+        spec['nova_object.data'].update(values)
+        self.assert_differences(self.compare(
+            spec, rich_current(), operation))
+
+    @hypothesis.example({'os_distro': '\ud800' * 300})
+    @hypothesis.given(strategies.dictionaries(
+        strategies.sampled_from([
+            'os_distro', 'hw_numa_cpus', 'hw_numa_mem', 'traits_required',
+            'hw_boot_menu', 'hw_machine_type', 'img_mappings', 'unknown']),
+        json_values))
+    def test_any_json_in_the_properties_of_the_image(self, properties):
+        spec = builders.stored(rich_spec())
+        spec['nova_object.data']['image']['nova_object.data']['properties'][
+            'nova_object.data'].update(properties)
+        self.assert_differences(self.compare(spec, rich_current()))
+
+    @hypothesis.given(json_values)
+    def test_any_check_type_in_the_hints(self, value):
+        spec = builders.stored(rich_spec())
+        spec['nova_object.data']['scheduler_hints'] = {
+            '_nova_check_type': value}
+        (found,) = self.compare(spec, rich_current())
+        self.assertEqual('scheduler_hints', found.field)
+
+    @hypothesis.given(json_values)
+    def test_what_any_json_needs(self, spec):
+        for current in (builders.current(), rich_current()):
+            needed = fields.needs(spec, self.options(), current)
+            self.assertLessEqual(needed, {
+                'image_meta', 'is_volume_backed', 'surroundings',
+                'server_group'})
 
     @hypothesis.example([{}, {'cpu_policy': [None]}])
     @hypothesis.given(
@@ -339,11 +395,22 @@ pci_requests = strategies.lists(
             builders.port_request,
             strategies.sampled_from(['one', 'two']))),
     max_size=3).map(lambda requests: builders.pci_requests(*requests))
+any_text = strategies.text(
+    strategies.characters(exclude_categories=['Cs']), max_size=300)
+image_ids = strategies.sampled_from([builders.UUID, builders.OTHER_UUID])
 image_metas = strategies.builds(
-    builders.image_meta,
-    hw_numa_nodes=strategies.sampled_from([1, 2]),
-    hw_cpu_policy=strategies.sampled_from(['dedicated', 'shared'])
-) | strategies.just(builders.image_meta())
+    lambda image_id, properties: builders.image_meta(image_id, **properties),
+    image_ids, strategies.fixed_dictionaries({}, optional={
+        'hw_numa_nodes': strategies.sampled_from([1, 2]),
+        'hw_cpu_policy': strategies.sampled_from(['dedicated', 'shared']),
+        'hw_numa_cpus': strategies.sampled_from([[{0}, {9, 1}], [{0, 1}]]),
+        'hw_numa_mem': strategies.lists(strategies.integers(1, 2)),
+        'traits_required': strategies.lists(
+            strategies.sampled_from(['A', 'B', 'HW_CPU_HYPERTHREADING'])),
+        'hw_machine_type': strategies.sampled_from(['pc', 'q35']),
+        'hw_boot_menu': strategies.booleans(),
+        'os_command_line': any_text,
+        'img_version': strategies.integers(1, 2)}))
 topologies = strategies.sampled_from([
     None,
     builders.constraints(two_nodes()),
@@ -351,14 +418,66 @@ topologies = strategies.sampled_from([
         extra_specs={'hw:cpu_policy': 'dedicated'})),
     builders.constraints(builders.flavor(
         extra_specs={'hw:numa_nodes': '1', 'hw:mem_page_size': 'large'}))])
-specs = strategies.builds(
-    builders.spec, flavor=flavors, numa_topology=topologies,
-    pci_requests=pci_requests)
-servers = strategies.builds(
-    builders.current, flavor=flavors, image_meta=image_metas,
-    numa_topology=topologies.map(
-        lambda topology: topology and builders.fitted(topology)),
-    pci_requests=pci_requests | strategies.none())
+groups = strategies.sampled_from(
+    [None, builders.GROUP, builders.OTHER_UUID])
+zones = strategies.sampled_from([None, 'az1', 'az2', 'nova'])
+hints = strategies.dictionaries(
+    strategies.sampled_from(['_nova_check_type', 'group', 'other']),
+    strategies.sampled_from([['rebuild'], [], ['a', 'b']]))
+
+
+@strategies.composite
+def request_specs(draw):
+    spec = builders.spec(
+        flavor=draw(flavors), numa_topology=draw(topologies),
+        pci_requests=draw(pci_requests),
+        image=draw(strategies.none() | image_metas),
+        project_id=draw(strategies.sampled_from(
+            [None, builders.PROJECT, 'admin'])),
+        user_id=draw(strategies.sampled_from([builders.USER, 'root'])),
+        scheduler_hints=draw(strategies.none() | hints),
+        force_hosts=draw(strategies.sampled_from([None, ['amd1']])),
+        instance_group=draw(groups.map(
+            lambda uuid: uuid and builders.server_group(uuid))),
+        availability_zone=draw(zones), is_bfv=draw(strategies.booleans()))
+    if draw(strategies.booleans()):
+        delattr(spec, nova_base.get_attrname('is_bfv'))
+    return spec
+
+
+@strategies.composite
+def current_instances(draw):
+    """Servers as nova can have them, with all or nothing more read."""
+    image_meta = draw(image_metas)
+    image_ref = image_meta.id
+    if draw(strategies.booleans()):
+        image_ref = ''
+        delattr(image_meta, nova_base.get_attrname('id'))
+    topology = draw(topologies)
+    current = builders.current(
+        flavor=draw(flavors), image_ref=image_ref,
+        numa_topology=topology and builders.fitted(topology),
+        pci_requests=draw(pci_requests | strategies.none()),
+        user_id=draw(strategies.sampled_from([None, builders.USER])),
+        host=draw(strategies.sampled_from([None, 'amd1'])))
+    if draw(strategies.booleans()):
+        return current
+    member_of = draw(strategies.lists(
+        strategies.sampled_from([builders.GROUP, builders.OTHER_UUID]),
+        unique=True))
+    return dataclasses.replace(
+        current, image_meta=image_meta,
+        base_image_ref=draw(strategies.none() | image_ids),
+        is_volume_backed=draw(strategies.booleans()),
+        surroundings=builders.surroundings(
+            *member_of, zone=draw(zones),
+            is_pin_known=draw(strategies.booleans())),
+        server_group=builders.server_group(member_of[0])
+        if len(member_of) == 1 else None)
+
+
+specs = request_specs()
+servers = current_instances()
 ignored = strategies.lists(
     strategies.sampled_from(['quota:*', 'v*', 'hw:*', '*', '']), max_size=2)
 
@@ -399,9 +518,16 @@ def with_version(value, version):
 
 NOT_COMPARED = {
     'RequestSpec': (
-        'id', 'user_id', 'num_instances', 'limits', 'security_groups',
-        'force_hosts', 'force_nodes', 'ignore_hosts', 'retry',
-        'requested_destination', 'network_metadata', 'scheduler_hints'),
+        'id', 'num_instances', 'limits', 'security_groups', 'force_nodes',
+        'ignore_hosts', 'retry', 'requested_destination',
+        'network_metadata'),
+    'ImageMeta': (
+        'name', 'status', 'checksum', 'owner', 'size', 'container_format',
+        'disk_format', 'min_ram', 'min_disk'),
+    'ImageMetaProps': ('img_version',),
+    'InstanceGroup': (
+        'id', 'name', 'user_id', 'project_id', 'policy', 'rules', 'members',
+        'hosts'),
     'Flavor': (
         'description', 'created_at', 'updated_at', 'deleted_at', 'deleted',
         'disabled', 'is_public', 'rxtx_factor', 'vcpu_weight', 'projects'),
@@ -472,10 +598,10 @@ class InvarianceTest(PropertyTestCase):
     def test_object_and_stored_server(self, spec, current):
         stored_requests = current.pci_requests and json.loads(
             current.pci_requests.to_json())
-        stored_current = builders.current(
-            flavor=builders.stored(current.flavor),
+        stored_current = dataclasses.replace(
+            current, flavor=builders.stored(current.flavor),
             numa_topology=builders.stored(current.numa_topology),
-            pci_requests=stored_requests, image_meta=current.image_meta)
+            pci_requests=stored_requests)
         self.assertEqual(self.compare(spec, current),
                          self.compare(spec, stored_current))
 
@@ -487,6 +613,29 @@ class InvarianceTest(PropertyTestCase):
             before, (builders.stored(spec), builders.stored(current.flavor)))
         self.assertEqual(self.compare(spec, current),
                          self.compare(spec, current))
+
+
+class HealthyServerTest(PropertyTestCase):
+    """What nova itself writes into both copies is no drift."""
+
+    @hypothesis.given(strategies.fixed_dictionaries({}, optional={
+        'os_command_line': any_text, 'os_distro': any_text,
+        'anything': any_text, 'hw_boot_menu': strategies.booleans(),
+        'hw_ipxe_boot': strategies.sampled_from(['yes', '1', 'off']),
+        'hw_serial_port_count': strategies.integers(0, 99).map(str),
+        'architecture': strategies.sampled_from(['amd64', 'x86_64']),
+        'trait:A': strategies.sampled_from(['required', 'forbidden']),
+        'trait:B': strategies.just('required'),
+        'hypervisor_type': strategies.sampled_from(['KVM', 'qemu']),
+        'vmware_adaptertype': strategies.sampled_from(['ide', 'busLogic']),
+        'owner_id': any_text, 'img_signature': any_text,
+        'mappings': strategies.just([{'virtual': 'ami', 'device': 'vda'}]),
+    }), operations)
+    def test_properties_of_an_image(self, properties, operation):
+        spec, current = builders.as_booted(**properties)
+        self.assertEqual((), self.compare(spec, current, operation))
+        self.assertEqual((), self.compare(
+            builders.stored(spec), current, operation))
 
 
 class ApplyTest(PropertyTestCase):
