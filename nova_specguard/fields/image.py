@@ -15,11 +15,12 @@
 There are three copies: the spec's, ``instances.image_ref``, and the server's
 system_metadata with the image's properties and ``image_base_image_ref``.
 
-:Truth: the instance, where its own copies agree or the spec has the same id.
-    They are not always right: a failed rebuild leaves ``image_ref`` right and
-    the two others with the new image; a failed unshelve (LP#1934094) left the
-    id of a deleted snapshot in ``image_ref``. These two cannot be told apart
-    by the copies; the alert says what each holds.
+:Truth: the instance, where the spec has the same id, or id and properties of
+    another image. The instance is not always right: a failed rebuild leaves
+    ``image_ref`` right and the two others with the new image; a failed
+    unshelve (LP#1934094) left the id of a deleted snapshot in ``image_ref``.
+    In both, system_metadata has the properties of the spec's image, and they
+    cannot be told apart; the alert says what each copy holds.
 :Expected: id and properties of the instance, in every operation.
 :Compared: the id, unless the server is volume-backed, which leaves
     ``image_ref`` empty; the properties that the spec has. No difference:
@@ -140,7 +141,10 @@ def difference(spec, current, options):
     spec_id = _differing_id(spec_image, current)
     properties = _differing_properties(spec_image, current)
     shapes_others = any(name.startswith(_SHAPING) for name in properties)
-    if spec_id and current.image_ref != current.base_image_ref:
+    # nova-api's resize and shelve write image_ref over the base image, so that
+    # this copy proves nothing; the properties must be another image's, too.
+    if spec_id and not (
+            properties and current.image_ref == current.base_image_ref):
         return base.Difference(
             NAME, AMBIGUOUS, 'id=%s' % reader.short(spec_id),
             'image_ref=%s image_base_image_ref=%s' % (

@@ -165,9 +165,11 @@ class IdTest(ImageTestCase):
 
     def test_another_image_in_every_operation(self):
         for operation in Operation:
-            found = self.assert_image('image-id', spec(OLD),
-                                      server(NEW, NEW), operation=operation)
-            self.assertEqual(('id=' + OLD, 'id=' + NEW),
+            found = self.assert_image(
+                'image-id', spec(OLD, os_type='linux'), server(NEW, NEW),
+                operation=operation)
+            self.assertEqual(('id=%s os_type=linux' % OLD,
+                              'id=%s os_type=-' % NEW),
                              (found.spec_value, found.current_value))
 
     def test_properties_are_part_of_it(self):
@@ -178,7 +180,8 @@ class IdTest(ImageTestCase):
         self.assertEqual('id=%s os_distro=fedora' % NEW, found.current_value)
 
     def test_what_may_be_done_about_it(self):
-        found = self.assert_image('image-id', spec(OLD), server(NEW, NEW))
+        found = self.assert_image(
+            'image-id', spec(OLD, os_type='linux'), server(NEW, NEW))
         self.assertTrue(found.is_correctable)
         self.assertTrue(found.is_refusable)
         self.assertFalse(found.shapes_others)
@@ -190,7 +193,7 @@ class IdTest(ImageTestCase):
         for value in (1, ['x'], {'x': 1}, True, 'x' * 500):
             stored['nova_object.data']['image']['nova_object.data'][
                 'id'] = value
-            found = self.assert_image('image-id', stored, server())
+            found = self.assert_image('image-ambiguous', stored, server())
             self.assertLess(len(found.spec_value), 300)
 
 
@@ -225,6 +228,11 @@ class AmbiguousTest(ImageTestCase):
         self.assertEqual(
             'image_ref=%s image_base_image_ref=%s' % (NEW, OLD),
             found.current_value)
+
+    def test_after_nova_api_has_overwritten_the_base(self):
+        # By resize, cold migration and shelve. The properties are the spec's.
+        self.assert_ambiguous(spec(NEW, os_type='linux'),
+                              server(OLD, OLD, os_type='linux'))
 
     def test_third_image(self):
         self.assert_ambiguous(spec(builders.UUID), self.after_rebuild)
