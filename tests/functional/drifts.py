@@ -105,6 +105,38 @@ class Drifts:
         self.boot_member(group, 'amd2')
         return group
 
+    # flavor, numa_topology, pci_requests
+
+    def drift_to_smaller_flavor(self):
+        """flavor-other (A2): the driver refused to resize the disk down."""
+        server = self.boot_reported_case()
+        with self.unguarded():
+            self.fail_resize(server, world.E2_MEDIUM)
+        return server
+
+    def drift_to_too_big_flavor(self):
+        server = self.boot()
+        self.exceed_all_hosts(server)
+        return server
+
+    def drift_in_extra_specs(self):
+        server = self.boot()
+        self.edit_extra_specs(server)
+        return server
+
+    def drift_in_numa(self):
+        """numa-topology (N1)."""
+        server = self.boot(host='amd1')
+        self.leave_numa_behind(server)
+        return server
+
+    def drift_in_pci(self):
+        """pci-requests (P2)."""
+        server = self.boot()
+        with self.unguarded():
+            self.leave_pci_behind(server)
+        return server
+
     # image
 
     def leave_image_behind(self):
@@ -262,6 +294,8 @@ class Drifts:
         server = self.boot_pinned()
         with self.unguarded():
             self.force_live_migrate(server, WRONG_HOSTS[0])
+        # nova's fake driver keeps a server that was migrated away.
+        del self.computes['amd1'].driver.instances[server['id']]
         return self.show(server)
 
     def fail_unshelve_into_zone(self):
@@ -302,6 +336,16 @@ class Drifts:
         """As a row that was last written before Rocky."""
         self.edit_spec(server, lambda spec: spec.pop('is_bfv'))
 
+    def lose_is_bfv(self):
+        server = self.boot()
+        self.forget_is_bfv(server)
+        return server
+
     def misstate_is_bfv(self, server):
         """nova heals a missing value only. The server runs from an image."""
         self.edit_spec(server, lambda spec: spec.update(is_bfv=True))
+
+    def drift_in_is_bfv(self):
+        server = self.boot()
+        self.misstate_is_bfv(server)
+        return server
