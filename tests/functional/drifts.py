@@ -169,6 +169,18 @@ class Drifts:
             self.reset_state(server)
         return self.show(server)
 
+    def rebuild_back(self):
+        """image-id without any fault of nova's surroundings.
+
+        After a refused rebuild the user rebuilds to the image that the
+        server had: nova finds it in image_ref, so puts system_metadata right
+        but not the spec. Isolates images itself.
+        """
+        server = self.refuse_rebuild()
+        with self.unguarded():
+            self.rebuild(server, LINUX_IMAGE)
+        return self.show(server)
+
     def leave_snapshot_as_image(self):
         """image-ambiguous (LP#1934094): image_ref is a deleted snapshot.
 
@@ -224,12 +236,14 @@ class Drifts:
 
     # scheduler_hints
 
-    def leave_rebuild_hint(self):
+    def leave_rebuild_hint(self, **boot):
         """A8: nova stores what only this one rebuild's scheduling needs.
 
-        Healing a row of before Rocky saves the spec in flight.
+        Healing a row of before Rocky saves the spec in flight. What moves
+        with the hint skips placement and all filters that do not run on a
+        rebuild: a server of the Intel hosts then lands on the first host.
         """
-        server = self.boot()
+        server = self.boot(**boot)
         self.forget_is_bfv(server)
         with self.unguarded():
             self.rebuild(server)

@@ -19,6 +19,7 @@ from tests.functional import drifts
 from tests.functional.drifts import LINUX_IMAGE
 from tests.functional.drifts import WINDOWS_IMAGE
 from tests.functional.world import A2_MEDIUM
+from tests.functional.world import E2_MEDIUM
 
 
 class DriftsTest(drifts.Drifts, base.TestCase):
@@ -52,6 +53,13 @@ class DriftsTest(drifts.Drifts, base.TestCase):
         self.assert_images(
             server, (WINDOWS_IMAGE, 'windows'), LINUX_IMAGE,
             (WINDOWS_IMAGE, 'windows'))
+        self.assert_rests_on(server, 'amd1')
+
+    def test_image_of_the_spec_stays_refused(self):
+        server = self.rebuild_back()
+        self.assert_images(
+            server, (WINDOWS_IMAGE, 'windows'), LINUX_IMAGE,
+            (LINUX_IMAGE, 'linux'))
         self.assert_rests_on(server, 'amd1')
 
     def test_image_is_a_deleted_snapshot(self):
@@ -90,6 +98,11 @@ class DriftsTest(drifts.Drifts, base.TestCase):
         self.assertEqual(['amd1'], spec['force_hosts'])
         self.assertIs(False, spec['is_bfv'])
         self.assert_rests_on(server, 'amd1')
+
+    def test_rebuild_hint_of_an_intel_server(self):
+        server = self.leave_rebuild_hint(flavor=E2_MEDIUM, host='intel1')
+        self.assertEqual(['intel1'], self.spec_of(server)['force_nodes'])
+        self.assert_runs(server, 'intel1', E2_MEDIUM)
 
     def spec_group(self, server):
         group = self.spec_of(server)['instance_group']
