@@ -168,9 +168,9 @@ def _correct(context, instance, spec, move, options, reporter):
                      finding.current, options)
         reporter.drift(alerts.CORRECTED, 'corrected', context, finding,
                        enforcement.correct)
-    # The scheduler alerts what it gets to see.
+    # nova-scheduler alerts what it gets to see.
     unseen = [d for d in enforcement.refuse + enforcement.allow
-              if d.stops_nova or not move.is_scheduled]
+              if d.is_unseen or not move.is_scheduled]
     if unseen:
         reporter.drift(alerts.ALLOWED, 'allowed', context, finding, unseen)
 

@@ -17,9 +17,11 @@ what can be wrong. Never changed, never a reason to refuse.
 
 :Truth: the pin in the spec, and the zones that aggregates have now.
 :Expected: a zone that exists and, where the server has a host, the zone of
-    that host. Not in ``unshelve``, where the server has none.
+    that host's aggregates; ``instances.availability_zone`` keeps the zone of
+    the destination after a move that failed.
 :Compared: the name. A host in no aggregate with a zone is in
-    ``[DEFAULT] default_availability_zone``.
+    ``[DEFAULT] default_availability_zone``. A pin to that one restricts
+    nothing while no aggregate has it, and is no difference.
 :Corrected: never.
 :Healed: never.
 :Read by: the request filter ``map_az_to_placement_aggregate``, which lets a
@@ -62,7 +64,9 @@ def difference(spec, current, options):
     zone = None
     if current.host is not None:
         zone = surroundings.zone or default
-    if pin != default and not surroundings.is_pin_known:
+    if not surroundings.is_pin_known:
+        if pin == default:
+            return None
         drift_class = UNKNOWN
     elif zone not in (None, pin):
         drift_class = VIOLATED

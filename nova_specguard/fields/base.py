@@ -54,7 +54,8 @@ class Difference:
     :ivar shapes_others: whether other fields are derived from what differs
         here
     :ivar is_derived: whether the field is derived from flavor and image
-    :ivar stops_nova: whether nova fails by it before it asks the scheduler
+    :ivar is_unseen: whether nova-scheduler never gets to see it, because nova
+        fails by it or heals it before
     """
 
     field: str
@@ -65,7 +66,7 @@ class Difference:
     is_refusable: bool = True
     shapes_others: bool = False
     is_derived: bool = False
-    stops_nova: bool = False
+    is_unseen: bool = False
 
 
 def needs_nothing(spec, current):

@@ -22,8 +22,8 @@ system_metadata with the image's properties and ``image_base_image_ref``.
     In both, system_metadata has the properties of the spec's image, and they
     cannot be told apart; the alert says what each copy holds.
 :Expected: id and properties of the instance, in every operation.
-:Compared: the id, unless the server is volume-backed, which leaves
-    ``image_ref`` empty; the properties that the spec has. No difference:
+:Compared: the id, unless the server is volume-backed, whose ``image_ref`` is
+    empty or that of the boot; the properties that the spec has. No difference:
     properties that only the server has, since nova-compute registers seven of
     them on libvirt, and the nova that wrote the spec need not have known the
     others; what only the image has (signature, block device mapping, owner,
@@ -79,7 +79,13 @@ _MAX_LENGTH = 255
 
 
 def needs(spec, current):
-    return frozenset(() if current.image_meta else {'image_meta'})
+    names = set()
+    if current.image_meta is None:
+        names.add('image_meta')
+    if (current.is_volume_backed is None and
+            _differing_id(reader.get(spec, NAME), current)):
+        names.add('is_volume_backed')
+    return frozenset(names)
 
 
 def _normal(value):
@@ -129,7 +135,8 @@ def _differing_properties(spec_image, current):
 
 def _differing_id(spec_image, current):
     spec_id = reader.get(spec_image, 'id')
-    if not current.image_ref or spec_id in (None, current.image_ref):
+    if (not current.image_ref or current.is_volume_backed or
+            spec_id in (None, current.image_ref)):
         return None
     return spec_id
 

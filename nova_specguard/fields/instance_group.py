@@ -71,7 +71,7 @@ def difference(spec, current, options):
             NAME, MISSING, reader.short(group),
             reader.short(','.join(current.surroundings.groups)),
             is_correctable=current.server_group is not None,
-            stops_nova=group is None)
+            is_unseen=group is None)
     if group is not None and not current.surroundings.groups:
         return base.Difference(
             NAME, GONE, reader.short(group), reader.short(None),

@@ -19,7 +19,8 @@ before nova looks, nothing is saved.
 :Truth: the server's root block device (``is_volume_backed_instance``).
 :Expected: the same, in every operation.
 :Compared: the flag. Block devices are read only where it is missing or does
-    not fit ``instances.image_ref``, which is empty for volume-backed servers.
+    not fit ``instances.image_ref``, which is empty for most volume-backed
+    servers and only for these.
 :Corrected: by nova-conductor; by nova-scheduler before it asks placement, if
     the request is not marked as a resize.
 :Healed: yes.
@@ -56,7 +57,7 @@ def difference(spec, current, options):
         NAME, IS_BFV, reader.short(value),
         reader.short(current.is_volume_backed),
         # nova sets a missing flag right itself
-        is_refusable=value is not None)
+        is_refusable=value is not None, is_unseen=value is None)
 
 
 def apply(spec, current, options):

@@ -31,7 +31,7 @@ class ZoneTestCase(base.FieldTestCase):
         self.assertFalse(found.is_refusable)
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
         return found
 
 
@@ -91,10 +91,14 @@ class DifferenceTest(ZoneTestCase):
             server(None))
         self.assertEqual('nova', found.current_value)
 
-    def test_pin_to_the_default_zone_and_a_host_in_another(self):
+    def test_pin_to_the_default_zone_restricts_nothing(self):
+        self.assert_consistent(builders.spec(availability_zone='nova'),
+                               server('az1', False))
+
+    def test_pin_to_the_default_zone_where_aggregates_have_it(self):
         self.assert_zone(
             'zone-pin-violated', builders.spec(availability_zone='nova'),
-            server('az1', False))
+            server('az1', True))
 
     def test_zone_that_no_aggregate_has(self):
         for current in (server(None, False), server('az2', False),

@@ -186,7 +186,7 @@ class IdTest(ImageTestCase):
         self.assertTrue(found.is_refusable)
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
 
     def test_row_with_something_else(self):
         stored = builders.stored(spec())
@@ -209,7 +209,7 @@ class AmbiguousTest(ImageTestCase):
         found = self.assert_image('image-ambiguous', spec, current, **kwargs)
         self.assertFalse(found.is_correctable)
         self.assertFalse(found.is_refusable)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
         return found
 
     def test_rebuild_that_found_no_host(self):
@@ -269,7 +269,7 @@ class PropertiesTest(ImageTestCase):
         self.assertTrue(found.is_correctable)
         self.assertTrue(found.is_refusable)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
         return found
 
     def test_other_value(self):

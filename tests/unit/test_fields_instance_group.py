@@ -82,9 +82,9 @@ class MissingTest(base.FieldTestCase):
 
     def test_nova_fails_where_the_spec_has_none(self):
         self.assertTrue(self.assert_missing(
-            spec(None), member_of(builders.GROUP)).stops_nova)
+            spec(None), member_of(builders.GROUP)).is_unseen)
         self.assertFalse(self.assert_missing(
-            spec(OTHER_GROUP), member_of(builders.GROUP)).stops_nova)
+            spec(OTHER_GROUP), member_of(builders.GROUP)).is_unseen)
 
     def test_group_that_was_read_can_be_put_in(self):
         found = self.assert_missing(spec(None), member_of(
@@ -122,7 +122,7 @@ class GoneTest(base.FieldTestCase):
                              (found.spec_value, found.current_value))
             self.assertFalse(found.is_correctable)
             self.assertFalse(found.is_refusable)
-            self.assertFalse(found.stops_nova)
+            self.assertFalse(found.is_unseen)
 
 
 class NeedsTest(base.TestCase):

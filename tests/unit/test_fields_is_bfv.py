@@ -75,7 +75,7 @@ class IsBfvTest(base.FieldTestCase):
         found = self.assert_is_bfv(without_flag(), image_backed())
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertTrue(found.is_unseen)
 
     def test_block_devices_are_not_read_where_the_flag_fits_the_image(self):
         for flag, image_ref in ((False, builders.OTHER_UUID), (True, ''),

@@ -75,7 +75,7 @@ class ProjectTest(base.FieldTestCase):
         self.assertTrue(found.is_refusable)
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
 
     def test_nothing_more_is_read(self):
         self.assertEqual(frozenset(), project.needs(

@@ -93,7 +93,7 @@ class SchedulerHintsTest(base.FieldTestCase):
         self.assertTrue(found.is_refusable)
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
-        self.assertFalse(found.stops_nova)
+        self.assertFalse(found.is_unseen)
 
     def test_nothing_more_is_read(self):
         self.assertEqual(frozenset(), scheduler_hints.needs(
