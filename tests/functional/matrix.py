@@ -163,8 +163,10 @@ class Case(collections.namedtuple('Case', 'operation targeted drift mode')):
         if self.is_targeted:
             if self.operation in UNTARGETED_ONLY:
                 return False
-            # nova-api looks into the zone itself
-            return (self.operation, self.drift) != ('unshelve', 'lost zone')
+            # nova-api looks into the zone itself; a hint makes nova miss the
+            # node of the target before it comes to the filters.
+            return self.operation != 'unshelve' or self.drift not in (
+                'lost zone', 'rebuild hint')
         return True
 
     @property
@@ -221,10 +223,6 @@ def expected_host(case):
     if case.operation in NEVER_MOVED:
         return drift.source
     may = drift.wrong if is_led_astray(case) else drift.right
-    if (case.is_targeted and case.operation == 'unshelve' and
-            case.drift == 'rebuild hint' and is_led_astray(case)):
-        # nova wants a node of a target that it does not look up in placement
-        return None
     hosts = [host for host in world.VENDORS if host in may]
     if case.operation != 'unshelve':
         hosts = [host for host in hosts if host != drift.source]
