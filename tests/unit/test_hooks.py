@@ -331,6 +331,204 @@ class CallTest(CallTestCase):
         self.assertEqual([], self.alerts.incidents)
 
 
+class CorrectionTestCase(CallTestCase):
+
+    FIELDS = {'image', 'project', 'scheduler_hints', 'instance_group',
+              'is_bfv'}
+
+    def setUp(self):
+        super().setUp()
+        self.server_is()
+
+    def server_is(self, **values):
+        self.read.return_value = builders.current(**{
+            'image_meta': builders.image_meta(),
+            'base_image_ref': builders.OTHER_UUID,
+            'is_volume_backed': False, 'surroundings': builders.surroundings(
+                builders.GROUP), 'server_group': builders.server_group(),
+            **values})
+
+    def drifted(self, **values):
+        """Wrong in all that a resize is corrected in."""
+        return builders.spec(**{
+            'image': builders.image_meta(builders.UUID),
+            'project_id': 'admin', 'is_bfv': True,
+            'scheduler_hints': {'_nova_check_type': ['rebuild']},
+            'force_hosts': ['amd1'], 'force_nodes': ['amd1'],
+            'instance_group': None, **values})
+
+    def assert_corrected(self, spec):
+        self.assertEqual(builders.OTHER_UUID, spec.image.id)
+        self.assertEqual(builders.PROJECT, spec.project_id)
+        self.assertEqual({'group': [builders.GROUP]}, spec.scheduler_hints)
+        self.assertIsNone(spec.force_hosts)
+        self.assertEqual(builders.GROUP, spec.instance_group.uuid)
+        self.assertIs(False, spec.is_bfv)
+
+    def corrected(self):
+        (alert,) = self.alerts.incidents
+        self.assertEqual('SPECGUARD-101', alert['code'])
+        return alert['operation'], set(alert['fields'].split(','))
+
+
+class CorrectionTest(CorrectionTestCase):
+    """What nova-conductor makes of the fields besides the flavor."""
+
+    def test_every_scheduled_move(self):
+        for name in METHODS:
+            self.alerts.records.clear()
+            alerts.reporter.cache_clear()
+            spec = self.drifted()
+            self.call(name, request_spec=spec)
+            self.assert_corrected(spec)
+            self.assertEqual(self.FIELDS, self.corrected()[1], name)
+
+    def test_rebuild_keeps_its_hint(self):
+        spec = self.drifted()
+        self.call('rebuild_instance', request_spec=spec, recreate=False)
+        self.assertEqual(['rebuild'],
+                         spec.scheduler_hints['_nova_check_type'])
+        self.assertEqual(['amd1'], spec.force_hosts)
+        self.assertEqual(('rebuild', self.FIELDS - {'scheduler_hints'}),
+                         self.corrected())
+
+    def test_resize(self):
+        topology = builders.constraints(
+            builders.flavor(extra_specs={'hw:numa_nodes': '2'}))
+        requests = builders.pci_requests(builders.pci_request())
+        spec = self.drifted(flavor=builders.e2_medium(),
+                            numa_topology=topology, pci_requests=requests)
+        self.call('_cold_migrate', request_spec=spec,
+                  flavor=builders.e2_medium())
+        self.assert_corrected(spec)
+        self.assertEqual(('resize', self.FIELDS), self.corrected())
+        self.assertEqual(831, spec.flavor.id)
+        self.assertIs(topology, spec.numa_topology)
+        self.assertIs(requests, spec.pci_requests)
+
+    def test_cold_migration(self):
+        spec = self.drifted(numa_topology=builders.constraints(
+            builders.flavor(extra_specs={'hw:numa_nodes': '2'})))
+        self.call('_cold_migrate', request_spec=spec)
+        self.assert_corrected(spec)
+        self.assertIsNone(spec.numa_topology)
+        self.assertEqual(('migrate', self.FIELDS | {'numa_topology'}),
+                         self.corrected())
+
+    def test_what_is_not_scheduled_is_alerted_only(self):
+        for name, values in (
+                ('_live_migrate', {'scheduler_hint': {'host': 'amd2'}}),
+                ('_cold_migrate', {'host_list': []}),
+                ('rebuild_instance', {'host': 'amd2'})):
+            self.alerts.records.clear()
+            alerts.reporter.cache_clear()
+            spec = self.drifted()
+            before = builders.stored(spec)
+            self.call(name, request_spec=spec, **values)
+            self.assertEqual(before, builders.stored(spec))
+            (alert,) = self.alerts.incidents
+            self.assertEqual('SPECGUARD-103', alert['code'])
+            self.assertEqual(self.FIELDS, set(alert['fields'].split(',')))
+
+    def test_what_the_scheduler_gets_to_see_is_left_to_it(self):
+        self.configure(correct=False)
+        for name in METHODS:
+            self.call(name, request_spec=self.drifted(
+                instance_group=builders.server_group()))
+        self.assertEqual([], self.alerts.incidents)
+
+    def test_missing_group_that_is_not_corrected_is_alerted(self):
+        # nova raises before it asks the scheduler.
+        for options in ({'correct': False}, {'mode': 'warn'},
+                        {'field_modes': {'instance_group': 'warn'}}):
+            self.configure(mode='enforce', correct=True, field_modes={})
+            self.configure(**options)
+            for name in METHODS:
+                self.alerts.records.clear()
+                alerts.reporter.cache_clear()
+                spec = builders.spec(instance_group=None)
+                self.call(name, request_spec=spec)
+                self.assertIsNone(spec.instance_group)
+                (alert,) = self.alerts.incidents
+                self.assertEqual(
+                    ('SPECGUARD-103', 'allowed', 'instance_group',
+                     'server-group-missing', builders.GROUP),
+                    (alert['code'], alert['outcome'], alert['fields'],
+                     alert['classes'], alert['instance_group_current']))
+
+    def test_missing_group_of_a_member_of_several_is_alerted(self):
+        self.server_is(server_group=None, surroundings=builders.surroundings(
+            builders.GROUP, builders.OTHER_UUID))
+        self.call('_live_migrate', request_spec=builders.spec())
+        (alert,) = self.alerts.incidents
+        self.assertEqual('SPECGUARD-103', alert['code'])
+
+    def test_group_that_is_off_is_not_alerted(self):
+        self.configure(field_modes={'instance_group': 'off'})
+        self.call('_live_migrate', request_spec=builders.spec())
+        self.assertEqual([], self.alerts.incidents)
+
+    def test_image_that_cannot_be_told_is_left_as_it_is(self):
+        self.server_is(base_image_ref=builders.UUID)
+        spec = builders.spec(
+            image=builders.image_meta(builders.UUID),
+            instance_group=builders.server_group())
+        self.call('_live_migrate', request_spec=spec)
+        self.assertEqual(builders.UUID, spec.image.id)
+        self.assertEqual([], self.alerts.incidents)
+
+
+class LaggingRowTest(CorrectionTestCase):
+    """The row read is older than the one that nova-api read."""
+
+    def lagging(self, name, request_spec, **values):
+        arguments = self.arguments(name)
+        for key, value in values.items():
+            setattr(arguments['instance'], key, value)
+        before = builders.stored(request_spec)
+        self.call(name, request_spec=request_spec,
+                  instance=arguments['instance'])
+        self.assertEqual(before, builders.stored(request_spec))
+        self.assertEqual([], self.alerts.incidents)
+
+    def test_another_image(self):
+        for name in METHODS:
+            self.lagging(name, self.drifted(), image_ref=builders.UUID)
+
+    def test_another_base_image(self):
+        for name in METHODS:
+            self.lagging(name, self.drifted(), system_metadata={
+                'image_base_image_ref': builders.UUID})
+
+    def test_another_flavor(self):
+        for name in METHODS:
+            self.lagging(name, self.drifted(), flavor=builders.e2_medium())
+
+    def test_same_image(self):
+        for name in METHODS:
+            self.alerts.records.clear()
+            alerts.reporter.cache_clear()
+            arguments = self.arguments(name)
+            arguments['instance'].image_ref = builders.OTHER_UUID
+            arguments['instance'].system_metadata = {
+                'image_base_image_ref': builders.OTHER_UUID}
+            spec = self.drifted()
+            self.call(name, request_spec=spec,
+                      instance=arguments['instance'])
+            self.assert_corrected(spec)
+
+    def test_base_image_that_was_not_read(self):
+        self.configure(field_modes={'image': 'off'})
+        self.server_is(image_meta=None, base_image_ref=None)
+        arguments = self.arguments('_live_migrate')
+        arguments['instance'].system_metadata = {
+            'image_base_image_ref': builders.UUID}
+        spec = builders.spec(project_id='admin')
+        self.call('_live_migrate', request_spec=spec,
+                  instance=arguments['instance'])
+        self.assertEqual(builders.PROJECT, spec.project_id)
+
+
 class FaultTest(CallTestCase):
     """What goes wrong in the guard never reaches nova."""
 

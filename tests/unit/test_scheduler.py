@@ -309,6 +309,158 @@ class RequestFilterTest(SchedulerTestCase):
         self.assertEqual([], self.alerts.incidents)
 
 
+class WhoMayCorrectTest(SchedulerTestCase):
+    """nova-conductor goes on with its own copy of the spec."""
+
+    def assert_outcome(self, outcome, field, spec, task_state, **server):
+        self.server_is(task_state, **{
+            'image_meta': builders.image_meta(),
+            'base_image_ref': builders.OTHER_UUID, **server})
+        self.alerts.records.clear()
+        alerts.reporter.cache_clear()
+        went_on = self.request(spec)
+        (alert,) = self.alerts.incidents
+        self.assertEqual((outcome, field), (alert['outcome'],
+                                            alert['fields']))
+        self.assertEqual(outcome != 'refused', went_on)
+        return spec
+
+    def moves(self, **values):
+        """Each with the task state of its server."""
+        for task_state in (task_states.MIGRATING, task_states.UNSHELVING):
+            yield builders.spec(**values), task_state
+        yield marked(**values), task_states.RESIZE_PREP
+
+    def test_project_is_corrected_in_every_move(self):
+        for spec, task_state in self.moves(project_id='admin'):
+            self.assert_outcome('corrected', 'project', spec, task_state)
+            self.assertEqual(builders.PROJECT, spec.project_id)
+
+    def test_user_is_corrected_in_every_move(self):
+        for spec, task_state in self.moves(user_id='root'):
+            self.assert_outcome('corrected', 'project', spec, task_state)
+            self.assertEqual(builders.USER, spec.user_id)
+
+    def test_project_of_a_resize(self):
+        spec = marked(project_id='admin', flavor=builders.e2_medium())
+        self.assert_outcome('corrected', 'project', spec,
+                            task_states.RESIZE_PREP)
+        self.assertEqual((builders.PROJECT, 831),
+                         (spec.project_id, spec.flavor.id))
+
+    def test_image_is_corrected_unless_marked(self):
+        for spec, task_state in self.moves(
+                image=builders.image_meta(builders.UUID)):
+            is_marked = task_state == task_states.RESIZE_PREP
+            self.assert_outcome('refused' if is_marked else 'corrected',
+                                'image', spec, task_state)
+            self.assertEqual(
+                builders.UUID if is_marked else builders.OTHER_UUID,
+                spec.image.id)
+
+    def test_image_properties_are_corrected_unless_marked(self):
+        for spec, task_state in self.moves(
+                image=builders.image_meta(os_distro='debian')):
+            is_marked = task_state == task_states.RESIZE_PREP
+            self.assert_outcome('refused' if is_marked else 'corrected',
+                                'image', spec, task_state)
+
+    def test_ambiguous_image_goes_on_as_it_is(self):
+        for spec, task_state in self.moves(
+                image=builders.image_meta(builders.UUID)):
+            self.assert_outcome('allowed', 'image', spec, task_state,
+                                base_image_ref=builders.UUID)
+            self.assertEqual(builders.UUID, spec.image.id)
+
+    def test_is_bfv_is_corrected_unless_marked(self):
+        for spec, task_state in self.moves(is_bfv=True):
+            is_marked = task_state == task_states.RESIZE_PREP
+            self.assert_outcome('refused' if is_marked else 'corrected',
+                                'is_bfv', spec, task_state,
+                                is_volume_backed=False)
+            self.assertIs(is_marked, spec.is_bfv)
+
+    def test_server_group_is_never_corrected(self):
+        # nova-conductor has collected the hosts of the group.
+        for spec, task_state in self.moves(
+                instance_group=builders.server_group(builders.OTHER_UUID)):
+            self.assert_outcome(
+                'refused', 'instance_group', spec, task_state,
+                surroundings=builders.surroundings(builders.GROUP),
+                server_group=builders.server_group())
+            self.assertEqual(builders.OTHER_UUID, spec.instance_group.uuid)
+
+    def test_group_that_the_server_is_no_member_of_refuses_nothing(self):
+        for spec, task_state in self.moves(
+                instance_group=builders.server_group()):
+            self.assert_outcome('allowed', 'instance_group', spec, task_state,
+                                surroundings=builders.surroundings())
+
+    def test_rebuild_hint_is_never_corrected(self):
+        for spec, task_state in self.moves(
+                scheduler_hints=REBUILD['scheduler_hints']):
+            self.assert_outcome('refused', 'scheduler_hints', spec,
+                                task_state)
+            self.assertIn('_nova_check_type', spec.scheduler_hints)
+
+    def test_zone_refuses_nothing(self):
+        self.configure(field_modes={'availability_zone': 'enforce'})
+        for spec, task_state in self.moves(availability_zone='az1'):
+            self.assert_outcome(
+                'allowed', 'availability_zone', spec, task_state,
+                surroundings=builders.surroundings(zone='az2'))
+
+    def test_pci_requests_are_never_corrected(self):
+        for spec, task_state in self.moves(
+                pci_requests=builders.pci_requests(builders.pci_request())):
+            self.assert_outcome('refused', 'pci_requests', spec, task_state)
+
+    def test_one_that_stays_does_not_keep_others_from_being_corrected(self):
+        spec = builders.spec(
+            project_id='admin', image=builders.image_meta(builders.UUID),
+            instance_group=builders.server_group())
+        self.server_is(
+            task_states.MIGRATING, image_meta=builders.image_meta(),
+            base_image_ref=builders.OTHER_UUID,
+            surroundings=builders.surroundings())
+        self.assertTrue(self.request(spec))
+        self.assertEqual((builders.PROJECT, builders.OTHER_UUID),
+                         (spec.project_id, spec.image.id))
+        self.assertEqual(['101', '103'], self.alerts.codes[1:])
+
+    def test_nothing_is_corrected_after_the_host_manager(self):
+        self.server_is(
+            task_states.MIGRATING, is_volume_backed=False,
+            image_meta=builders.image_meta(),
+            base_image_ref=builders.OTHER_UUID)
+        for values in ({'project_id': 'admin'}, {'is_bfv': True},
+                       {'image': builders.image_meta(builders.UUID)}):
+            spec = builders.spec(**values)
+            before = builders.stored(spec)
+            self.assertEqual([], self.filtered(spec))
+            self.assertEqual(before, builders.stored(spec))
+
+    def test_rebuild_is_alerted_only(self):
+        self.server_is(
+            task_states.REBUILDING, image_meta=builders.image_meta(),
+            base_image_ref=builders.OTHER_UUID)
+        self.assertEqual(self.hosts, self.filtered(builders.spec(
+            image=builders.image_meta(builders.UUID), **REBUILD)))
+        (alert,) = self.alerts.incidents
+        self.assertEqual(('SPECGUARD-103', 'image'),
+                         (alert['code'], alert['fields']))
+
+    def test_evacuation_with_a_left_over_hint(self):
+        # nova-conductor clears the forced host of every evacuation.
+        self.server_is(task_states.REBUILDING)
+        self.assertEqual(self.hosts, self.filtered(builders.spec(
+            scheduler_hints=REBUILD['scheduler_hints'],
+            ignore_hosts=['amd1'])))
+        (alert,) = self.alerts.incidents
+        self.assertEqual(('SPECGUARD-103', 'evacuate', 'scheduler_hints'), (
+            alert['code'], alert['operation'], alert['fields']))
+
+
 class UnverifiableTest(SchedulerTestCase):
 
     def setUp(self):
