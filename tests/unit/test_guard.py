@@ -66,7 +66,7 @@ def may_be_refused(operation, operation_mode):
 
 
 def expected_outcome(operation, mode, operation_mode, field_mode, correct,
-                     correctable, may_correct):
+                     correctable, may_correct, refusable):
     effective = effective_mode(mode, operation_mode, field_mode)
     if effective == 'off':
         return None
@@ -74,7 +74,8 @@ def expected_outcome(operation, mode, operation_mode, field_mode, correct,
         return 'allowed'
     if operation != 'unknown' and correct and correctable and may_correct:
         return 'corrected'
-    if may_be_refused(operation, operation_mode):
+    # What nova alone may do right is never stopped.
+    if refusable and may_be_refused(operation, operation_mode):
         return 'refused'
     return 'allowed'
 
@@ -119,10 +120,11 @@ class EnforceTest(base.TestCase):
         wrong = []
         for case in itertools.product(
                 global_modes, operation_modes, (UNSET,) + MODES, BOOLEANS,
-                BOOLEANS, BOOLEANS):
+                BOOLEANS, BOOLEANS, BOOLEANS):
             (mode, operation_mode, field_mode, correct, correctable,
-             may_correct) = case
-            found = difference(correctable=correctable)
+             may_correct, refusable) = case
+            found = difference(correctable=correctable,
+                               is_refusable=refusable)
             enforcement = guard.enforce(
                 guard.Finding(operation, builders.current(), (found,)),
                 self.options(
