@@ -58,12 +58,15 @@ def needs(spec, current):
     if current.image_meta is not None:
         return frozenset()
     image = reader.get(spec, 'image')
-    if image is None or 'properties' not in image:
+    if image is None or (isinstance(image, objects.ImageMeta) and
+                         'properties' not in image):
         image = _no_image()
     try:
         is_asked_for = (
             reader.get(spec, NAME) is not None or
             current.numa_topology is not None or
+            # stored: nothing that nova's code could read
+            not isinstance(image, objects.ImageMeta) or
             hardware.numa_get_constraints(
                 _flavor_object(current.flavor), image))
     except _UNDERIVABLE:

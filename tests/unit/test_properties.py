@@ -247,9 +247,12 @@ class AnyRequestSpecTest(PropertyTestCase):
         (found,) = self.compare(spec, rich_current())
         self.assertEqual('scheduler_hints', found.field)
 
-    @hypothesis.given(json_values)
-    def test_what_any_json_needs(self, spec):
-        for current in (builders.current(), rich_current()):
+    @hypothesis.example({'image': {'properties': None}}, None)
+    @hypothesis.example({'image': False}, None)
+    @hypothesis.given(any_row(rich_spec()), any_row(builders.flavor()))
+    def test_what_any_json_needs(self, spec, flavor):
+        for current in (builders.current(), rich_current(),
+                        builders.current(flavor=flavor)):
             needed = fields.needs(spec, self.options(), current)
             self.assertLessEqual(needed, {
                 'image_meta', 'is_volume_backed', 'surroundings',
@@ -585,6 +588,12 @@ class InvarianceTest(PropertyTestCase):
         self.assertEqual(
             self.compare(spec, current, operation),
             self.compare(builders.stored(spec), current, operation))
+
+    @hypothesis.given(specs, servers)
+    def test_stored_request_spec_needs_no_less(self, spec, current):
+        self.assertLessEqual(
+            fields.needs(spec, self.options(), current),
+            fields.needs(builders.stored(spec), self.options(), current))
 
     @hypothesis.given(specs, servers)
     def test_request_spec_received_by_rpc(self, spec, current):
