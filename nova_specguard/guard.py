@@ -104,7 +104,7 @@ def examine(context, spec, operation_of, options):
     return Finding(operation, current, differences, cell=current.cell)
 
 
-def enforce(finding, options, may_correct):
+def enforce(finding, options, may_correct, may_refuse=True):
     """Decide what to do.
 
     The one place where verdict, operation, modes and options meet.
@@ -113,6 +113,7 @@ def enforce(finding, options, may_correct):
     :param options: nova_specguard.conf.Options
     :param may_correct: callable that is given a Difference and tells whether
         the service may correct it in memory
+    :param may_refuse: False if the row read may be older than the request
     :returns: Enforcement; what is in mode ``off`` is in none of it
     """
     if finding.unverifiable:
@@ -134,7 +135,7 @@ def enforce(finding, options, may_correct):
         correct = tuple(d for d in possible if d not in held_back)
     left = tuple(d for d in enforced if d not in correct)
     refuse = ()
-    if _is_refusable(finding.operation, options):
+    if may_refuse and _is_refusable(finding.operation, options):
         refuse = tuple(d for d in left if d.is_refusable)
     allow = tuple(d for d in left if d not in refuse) + warned
     return Enforcement(correct, refuse, allow)

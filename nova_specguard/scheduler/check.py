@@ -14,6 +14,8 @@
 
 import functools
 
+from nova.compute import task_states
+
 from nova_specguard import alerts
 from nova_specguard import fields
 from nova_specguard.fields import flavor
@@ -71,7 +73,8 @@ def _refuses(request, options, reporter, before_host_manager):
         return False
     enforcement = guard.enforce(
         finding, options, may_correct=functools.partial(
-            _may_correct, spec, finding, marked))
+            _may_correct, spec, finding, marked),
+        may_refuse=not (marked and _is_behind(finding.current)))
     if enforcement.unverifiable:
         reporter.unverifiable(
             enforcement.unverifiable, context, spec, finding,
@@ -91,6 +94,15 @@ def _refuses(request, options, reporter, before_host_manager):
         reporter.drift(alerts.ALLOWED, 'allowed', context, finding,
                        enforcement.allow)
     return False
+
+
+def _is_behind(current):
+    """Whether the row lacks what nova-api wrote before it marked the request.
+
+    Then it may lack a rebuild before that, too.
+    """
+    return current is not None and (
+        current.task_state != task_states.RESIZE_PREP)
 
 
 def _may_correct(spec, finding, marked, difference):

@@ -263,6 +263,23 @@ class RequestFilterTest(SchedulerTestCase):
             self.assertEqual(831, spec.flavor.id)
         self.assertEqual([], self.alerts.incidents)
 
+    def test_resize_after_a_rebuild_that_a_lagging_node_has_not_seen(self):
+        for task_state in (None, task_states.REBUILDING,
+                           task_states.REBUILD_SPAWNING):
+            self.alerts.records.clear()
+            alerts.reporter.cache_clear()
+            self.server_is(task_state, image_meta=builders.image_meta(),
+                           base_image_ref=builders.OTHER_UUID)
+            for of_flavor in (builders.flavor(), builders.e2_medium()):
+                spec = marked(image=builders.image_meta(builders.UUID),
+                              flavor=of_flavor)
+                self.assertTrue(self.request(spec))
+                self.assertEqual(builders.UUID, spec.image.id)
+            # one incident
+            (alert,) = self.alerts.incidents
+            self.assertEqual(('SPECGUARD-103', 'image'),
+                             (alert['code'], alert['fields']))
+
     def test_nothing_of_a_marked_request_is_corrected(self):
         self.server_is(task_states.RESIZE_PREP)
         topology = builders.constraints(
