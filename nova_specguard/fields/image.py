@@ -53,10 +53,13 @@ ID = base.DriftClass(
     'A rebuild to a new image whose save of the spec failed in nova-api.')
 PROPERTIES = base.DriftClass(
     'image-properties', 'warning',
-    '``nova-manage image_property set``, of a nova that does not change the '
-    'spec, or interrupted between its two saves.',
-    'LP#2078999, fixed in 30.0.0, 29.2.1 and 28.3.1; LP#2096341 (traits), '
-    'fixed in 31.0.0.')
+    'A rebuild to the same image, whose properties were changed in glance: '
+    'nova-api stores them in the server only. ``nova-manage image_property '
+    'set``, of a nova that does not change the spec, or interrupted between '
+    'its two saves; ``nova-manage libvirt update_machine_type``.',
+    'Rebuild, machine type: none found, open. image_property: LP#2078999, '
+    'fixed in 30.0.0, 29.2.1 and 28.3.1; LP#2096341 (traits), fixed in '
+    '31.0.0.')
 AMBIGUOUS = base.DriftClass(
     'image-ambiguous', 'warning',
     'A rebuild to a new image that found no host, or, below nova 25, an '
