@@ -25,6 +25,7 @@ from nova.db.api import models
 from nova.db.main import api as main_db
 from nova import exception as nova_exception
 from nova import objects
+from nova.scheduler import utils as scheduler_utils
 from nova.tests import fixtures as nova_fixtures
 from oslo_db import exception as db_exception
 from oslo_messaging import conffixture as messaging_conffixture
@@ -34,6 +35,7 @@ import sqlalchemy
 from sqlalchemy import event
 
 from nova_specguard import exception
+from nova_specguard.fields import instance_group
 from nova_specguard import guard
 from nova_specguard import instances
 from nova_specguard.operation import Operation
@@ -382,6 +384,22 @@ class NeedsTest(InstancesTestCase):
         self.assertEqual([builders.UUID], group.members)
         # nova collects them itself where they are unset.
         self.assertNotIn('hosts', group)
+
+    def test_nova_goes_on_with_the_group_that_is_put_in(self):
+        self.cell.add_to_group(builders.GROUP)
+        spec = builders.spec(instance_group=None)
+        self.assertRaises(
+            AttributeError, scheduler_utils.setup_instance_group,
+            self.cell.context, spec)
+        instance_group.apply(spec, self.read_group(), self.options())
+        scheduler_utils.setup_instance_group(self.cell.context, spec)
+        self.assertEqual([builders.UUID], spec.instance_group.members)
+        with nova_context.target_cell(
+                self.cell.context, self.cell.mapping) as cell:
+            spec = builders.spec(instance_group=None)
+            instance_group.apply(spec, self.read_group(), self.options())
+            scheduler_utils.setup_instance_group(cell, spec)
+            self.assertEqual(['amd1'], spec.instance_group.hosts)
 
     def test_none_of_several_groups_is_chosen(self):
         self.cell.add_to_group(builders.GROUP)
