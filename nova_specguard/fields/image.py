@@ -50,7 +50,9 @@ NAME = 'image'
 OPERATIONS = base.ALL_OPERATIONS
 ID = base.DriftClass(
     'image-id', 'warning',
-    'A rebuild to a new image whose save of the spec failed in nova-api.')
+    'A rebuild to a new image that found no host, then a rebuild back: nova '
+    'does not save the spec again. A rebuild to a new image whose save of the '
+    'spec failed in nova-api.')
 PROPERTIES = base.DriftClass(
     'image-properties', 'warning',
     'A rebuild to the same image, whose properties were changed in glance: '
@@ -75,8 +77,9 @@ _OF_THE_IMAGE = frozenset((
     'img_cache_in_nova', 'img_mappings', 'img_owner_id',
     'img_root_device_name', 'img_signature', 'img_signature_certificate_uuid',
     'img_signature_hash_method', 'img_signature_key_type', 'img_version'))
-# What hardware.numa_get_constraints reads; of the traits, hyperthreading.
-_SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_', 'hw_locked_', 'traits_')
+# What hardware.numa_get_constraints reads.
+_SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_', 'hw_locked_')
+_SHAPING_TRAIT = 'HW_CPU_HYPERTHREADING'
 # That of a value in system_metadata, in bytes.
 _MAX_LENGTH = 255
 
@@ -144,13 +147,19 @@ def _differing_id(spec_image, current):
     return spec_id
 
 
+def _shapes_others(properties):
+    traits = properties.get('traits_required', ())
+    return any(name.startswith(_SHAPING) for name in properties) or any(
+        _SHAPING_TRAIT in reader.as_list(value) for value in traits)
+
+
 def difference(spec, current, options):
     if current.image_meta is None:
         return None
     spec_image = reader.get(spec, NAME)
     spec_id = _differing_id(spec_image, current)
     properties = _differing_properties(spec_image, current)
-    shapes_others = any(name.startswith(_SHAPING) for name in properties)
+    shapes_others = _shapes_others(properties)
     # nova-api's resize and shelve write image_ref over the base image, so that
     # this copy proves nothing; the properties must be another image's, too.
     if spec_id and not (

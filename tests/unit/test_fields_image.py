@@ -356,7 +356,7 @@ class PropertiesTest(ImageTestCase):
             self.assertTrue(self.difference(
                 spec(**properties), server()).shapes_others, properties)
         self.assertFalse(self.difference(
-            spec(os_distro='debian', hw_firmware_type='uefi'),
+            spec(os_distro='debian', traits_required=['CUSTOM_X']),
             server()).shapes_others)
 
 
