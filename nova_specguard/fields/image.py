@@ -26,8 +26,10 @@ system_metadata with the image's properties and ``image_base_image_ref``.
     empty or that of the boot; the properties that the spec has. No difference:
     properties that only the server has, since nova-compute registers seven of
     them on libvirt, and the nova that wrote the spec need not have known the
-    others; what only the image has (signature, block device mapping, owner,
-    version); text beyond 255 bytes, which system_metadata cuts off.
+    others; ``hw_machine_type``, which ``nova-manage libvirt
+    update_machine_type`` changes in the server only; what only the image has
+    (signature, block device mapping, owner, version); text beyond 255 bytes,
+    which system_metadata cuts off.
 :Corrected: by nova-conductor, which hands the spec's image to the compute of
     a cold migration or resize; by nova-scheduler before it asks placement, if
     the request is not marked as a resize. Never ``image-ambiguous``, which is
@@ -58,8 +60,8 @@ PROPERTIES = base.DriftClass(
     'A rebuild to the same image, whose properties were changed in glance: '
     'nova-api stores them in the server only. ``nova-manage image_property '
     'set``, of a nova that does not change the spec, or interrupted between '
-    'its two saves; ``nova-manage libvirt update_machine_type``.',
-    'Rebuild, machine type: none found, open. image_property: LP#2078999, '
+    'its two saves.',
+    'Rebuild: none found, open. image_property: LP#2078999, '
     'fixed in 30.0.0, 29.2.1 and 28.3.1; LP#2096341 (traits), fixed in '
     '31.0.0.')
 AMBIGUOUS = base.DriftClass(
@@ -70,13 +72,15 @@ AMBIGUOUS = base.DriftClass(
     '24.2.0; old rows stay.')
 CLASSES = (ID, PROPERTIES, AMBIGUOUS)
 
-# Not kept in system_metadata (utils.SM_SKIP_KEYS), not inherited by servers
-# and snapshots (NON_INHERITABLE_IMAGE_PROPERTIES), or about the image itself.
-_OF_THE_IMAGE = frozenset((
-    'img_bdm_v2', 'img_bittorrent', 'img_block_device_mapping',
-    'img_cache_in_nova', 'img_mappings', 'img_owner_id',
-    'img_root_device_name', 'img_signature', 'img_signature_certificate_uuid',
-    'img_signature_hash_method', 'img_signature_key_type', 'img_version'))
+# Set in the server alone by nova-manage; not kept in system_metadata
+# (utils.SM_SKIP_KEYS), not inherited by servers and snapshots
+# (NON_INHERITABLE_IMAGE_PROPERTIES), or about the image itself.
+_NOT_COMPARED = frozenset((
+    'hw_machine_type', 'img_bdm_v2', 'img_bittorrent',
+    'img_block_device_mapping', 'img_cache_in_nova', 'img_mappings',
+    'img_owner_id', 'img_root_device_name', 'img_signature',
+    'img_signature_certificate_uuid', 'img_signature_hash_method',
+    'img_signature_key_type', 'img_version'))
 # What hardware.numa_get_constraints reads.
 _SHAPING = ('hw_numa_', 'hw_cpu_', 'hw_mem_', 'hw_locked_')
 _SHAPING_TRAIT = 'HW_CPU_HYPERTHREADING'
@@ -122,7 +126,7 @@ def _shown(value):
 def _properties(image):
     values = reader.values(reader.get(image, 'properties'))
     return {name: value for name, value in values.items()
-            if value is not None and name not in _OF_THE_IMAGE and
+            if value is not None and name not in _NOT_COMPARED and
             name in objects.ImageMetaProps.fields}
 
 

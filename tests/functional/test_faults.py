@@ -394,7 +394,8 @@ class SignalTestCase(FaultTestCase):
             force_hosts=['amd1']))
         self.set_guard(correct=False)
         self.live_migrate(server)
-        self.assert_alert('102', server, 'live-migration', 'flavor')
+        self.assert_alert(
+            '102', server, 'live-migration', 'flavor,scheduler_hints')
         self.assert_runs(server, 'amd1', A2_MEDIUM)
 
     def stale_record(self, server, migration_type, status):

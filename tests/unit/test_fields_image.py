@@ -296,15 +296,13 @@ class PropertiesTest(ImageTestCase):
             'hw_firmware_type=bios os_distro=-')
 
     def test_registered_one_that_the_spec_has_too(self):
-        for name, value in REGISTERED.items():
-            other = {'hw_machine_type': 'pc'}.get(
-                name, 'none' if name == 'hw_video_model' else None)
-            if other:
-                self.assert_properties(
-                    {name: other}, {name: value},
-                    '%s=%s' % (name, other), '%s=%s' % (name, value))
-            self.assert_properties({name: value}, {},
-                                   '%s=%s' % (name, value), name + '=-')
+        self.assert_properties(
+            {'hw_disk_bus': 'scsi'}, {'hw_disk_bus': 'virtio'},
+            'hw_disk_bus=scsi', 'hw_disk_bus=virtio')
+
+    def test_machine_type_that_nova_manage_has_updated(self):
+        self.assert_consistent(spec(hw_machine_type='pc'),
+                               server(hw_machine_type='pc-q35-6.2'))
 
     def test_traits(self):
         self.assert_properties(

@@ -351,7 +351,7 @@ class CorrectionTestCase(CallTestCase):
     def drifted(self, **values):
         """Wrong in all that a resize is corrected in."""
         return builders.spec(**{
-            'image': builders.image_meta(builders.UUID),
+            'image': builders.image_meta(builders.UUID, os_type='linux'),
             'project_id': 'admin', 'is_bfv': True,
             'scheduler_hints': {'_nova_check_type': ['rebuild']},
             'force_hosts': ['amd1'], 'force_nodes': ['amd1'],

@@ -483,7 +483,7 @@ class SelectsTest(InstancesTestCase):
             builders.spec(flavor=builders.e2_medium(), user_id='x',
                           image=builders.image_meta(builders.UUID)))
         self.assertIsNone(finding.unverifiable)
-        self.assertEqual((2, 2), count)
+        self.assertEqual((2, 3), count)
 
     def test_zone_costs_nothing_more(self):
         self.spec.availability_zone = 'az1'

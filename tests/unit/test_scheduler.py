@@ -271,7 +271,7 @@ class RequestFilterTest(SchedulerTestCase):
             self.server_is(task_state, image_meta=builders.image_meta(),
                            base_image_ref=builders.OTHER_UUID)
             for of_flavor in (builders.flavor(), builders.e2_medium()):
-                spec = marked(image=builders.image_meta(builders.UUID),
+                spec = marked(image=other_image(),
                               flavor=of_flavor)
                 self.assertTrue(self.request(spec))
                 self.assertEqual(builders.UUID, spec.image.id)
@@ -326,6 +326,11 @@ class RequestFilterTest(SchedulerTestCase):
         self.assertEqual([], self.alerts.incidents)
 
 
+def other_image():
+    """Neither id nor properties are those of the server's."""
+    return builders.image_meta(builders.UUID, os_type='linux')
+
+
 class WhoMayCorrectTest(SchedulerTestCase):
     """nova-conductor goes on with its own copy of the spec."""
 
@@ -367,7 +372,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
 
     def test_image_is_corrected_unless_marked(self):
         for spec, task_state in self.moves(
-                image=builders.image_meta(builders.UUID)):
+                image=other_image()):
             is_marked = task_state == task_states.RESIZE_PREP
             self.assert_outcome('refused' if is_marked else 'corrected',
                                 'image', spec, task_state)
@@ -384,7 +389,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
 
     def test_ambiguous_image_goes_on_as_it_is(self):
         for spec, task_state in self.moves(
-                image=builders.image_meta(builders.UUID)):
+                image=other_image()):
             self.assert_outcome('allowed', 'image', spec, task_state,
                                 base_image_ref=builders.UUID)
             self.assertEqual(builders.UUID, spec.image.id)
@@ -434,7 +439,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
 
     def test_one_that_stays_does_not_keep_others_from_being_corrected(self):
         spec = builders.spec(
-            project_id='admin', image=builders.image_meta(builders.UUID),
+            project_id='admin', image=other_image(),
             instance_group=builders.server_group())
         self.server_is(
             task_states.MIGRATING, image_meta=builders.image_meta(),
@@ -451,7 +456,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
             image_meta=builders.image_meta(),
             base_image_ref=builders.OTHER_UUID)
         for values in ({'project_id': 'admin'}, {'is_bfv': True},
-                       {'image': builders.image_meta(builders.UUID)}):
+                       {'image': other_image()}):
             spec = builders.spec(**values)
             before = builders.stored(spec)
             self.assertEqual([], self.filtered(spec))
@@ -462,7 +467,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
             task_states.REBUILDING, image_meta=builders.image_meta(),
             base_image_ref=builders.OTHER_UUID)
         self.assertEqual(self.hosts, self.filtered(builders.spec(
-            image=builders.image_meta(builders.UUID), **REBUILD)))
+            image=other_image(), **REBUILD)))
         (alert,) = self.alerts.incidents
         self.assertEqual(('SPECGUARD-103', 'image'),
                          (alert['code'], alert['fields']))
