@@ -95,7 +95,9 @@ run() {
         tee "$stream" | progress || status=$?
     if [[ $status -ne 0 ]]; then
         echo "stestr failed with exit code $status"
-        tail -n 50 "$scratch/stderr"
+        # It says why on either; the stream can hold tests by then.
+        cat "$scratch/stderr" "$stream" | tr -cd '[:print:]\n' | tail -n 50
+        echo
         exit 1
     fi
 }

@@ -126,7 +126,8 @@ def read_expected(lines):
             test = text
             continue
         what, separator, reason = text.partition(': ')
-        if not (test and separator):
+        if not (test and separator and
+                (what == 'fails' or _ALERT.match(what))):
             raise ValueError('neither a test nor "what: reason": %s' % text)
         expected[test][what] = reason
     return expected

@@ -145,9 +145,11 @@ class ExpectedTest(testtools.TestCase):
                 '    SPECGUARD-103 x=y: another reason\n',
                 'a.Test.test_b\n', '    fails: a third\n']))
 
-    def test_reason_is_missing(self):
+    def test_test_or_reason_is_missing(self):
         for lines in (['a.Test.test_a', '    fails'], ['  fails: a reason'],
-                      ['a.Test.test_a', '    fails:']):
+                      ['a.Test.test_a', '    fails:'],
+                      ['a.Test.test_a', '    operation=evacuate: a reason'],
+                      ['a.Test.test_a', '    : a reason']):
             self.assertRaises(ValueError, compare.read_expected, lines)
 
     def test_file_can_be_read(self):
