@@ -122,6 +122,9 @@ fi
 
 status=0
 compare "${streams[@]}" >"$scratch/report" || status=$?
-verdict=$(tail -n 1 "$scratch/report")
+last=$(tail -n 1 "$scratch/report")
+if [[ $last =~ ^[0-9]+\ passed,\ [0-9]+\ failed$ ]]; then
+    verdict=$last
+fi
 head -n -1 "$scratch/report"
 exit "$status"

@@ -203,6 +203,9 @@ def report(baseline, guarded, expected):
     if not services:
         print('FAILED: nobody asked the guard')
         counts[Verdict.FAILED] += 1
+    if not counts[Verdict.PASSED] + counts[Verdict.EXPECTED]:
+        print('FAILED: no test passed with the guard')
+        counts[Verdict.FAILED] += 1
     passed, failed = counts[Verdict.PASSED], counts[Verdict.FAILED]
     print('%d passed, %d failed' % (passed, failed))
     return not failed

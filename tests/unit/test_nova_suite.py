@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import contextlib
 import io
 import os
 import tempfile
@@ -130,6 +131,39 @@ class JudgeTest(testtools.TestCase):
         self.assert_verdict(
             Verdict.PASSED, [PASSED],
             [logged('SPECGUARD-001 service=nova-scheduler checked=1')])
+
+
+class ReportTest(testtools.TestCase):
+
+    def report(self, *args):
+        """:returns: whether nothing failed, the last line"""
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            succeeded = compare.report(*args)
+        return succeeded, output.getvalue().splitlines()[-1]
+
+    def test_counts_tests_with_the_guard(self):
+        self.assertEqual((False, '2 passed, 1 failed'), self.report(
+            {'a': [PASSED], 'b': [FAILED], 'c': [PASSED], 'd': [FAILED],
+             'e': [SKIPPED], 'f': [PASSED]},
+            {'a': [PASSED], 'b': [PASSED], 'c': [FAILED], 'd': [FAILED],
+             'e': [SKIPPED], 'f': [FAILED]},
+            {'f': {'fails': 'a reason'}}))
+
+    def test_all_is_well(self):
+        self.assertEqual(
+            (True, '1 passed, 0 failed'),
+            self.report({'a': [PASSED]}, {'a': [PASSED]}, {}))
+
+    def test_nothing_passed(self):
+        failed = logged(*PASSED.lines, status='failed')
+        self.assertEqual(
+            (False, '0 passed, 1 failed'),
+            self.report({'a': [FAILED]}, {'a': [failed]}, {}))
+
+    def test_nobody_asked_the_guard(self):
+        self.assertEqual(
+            (False, '1 passed, 1 failed'),
+            self.report({'a': [PASSED]}, {'a': [logged()]}, {}))
 
 
 class ExpectedTest(testtools.TestCase):
