@@ -93,7 +93,7 @@ def judge(baseline, guarded, expected):
             return Verdict.FAILED, ['skipped with the guard only']
         return Verdict.SKIPPED, known
     if len(baseline) > 1 or len(guarded) > 1:
-        known.append('failed by chance: passed when it was run again')
+        known.append('passed when it was run again, not in the first run')
     return Verdict.PASSED, known
 
 
