@@ -112,7 +112,7 @@ streams=(--baseline "$scratch/baseline" --guarded "$scratch/guarded")
 
 compare "${streams[@]}" --again >"$scratch/again"
 if [[ -s $scratch/again ]]; then
-    echo "== run again, since they failed, or were cut off, with the guard only:"
+    echo "== run again: failed, or cut off, with the guard only"
     sed 's/^/    /' "$scratch/again"
     run baseline-again off --load-list "$scratch/again"
     run guarded-again on --load-list "$scratch/again"
