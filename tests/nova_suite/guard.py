@@ -20,6 +20,7 @@ from nova.scheduler import manager
 from nova import test
 from testtools import content
 
+from nova_specguard import actions
 from nova_specguard import alerts
 from nova_specguard import plugin
 from tests.nova_suite import compare
@@ -69,6 +70,8 @@ def _begin(case, lines):
 
 
 def _end(case, lines):
+    # no event of this test goes into the next
+    actions.stop()
     case.addDetail(compare.DETAIL, content.text_content('\n'.join(lines)))
     lines.clear()
 
