@@ -196,6 +196,14 @@ def pairwise(cases):
     return selected
 
 
+def one_per_class():
+    """A live migration for each drift class."""
+    drifts = {drift.drift_class: name for name, drift in reversed(DRIFTS.items())
+              if drift.drift_class}
+    return [Case('live-migration', 'untargeted', name, 'correct')
+            for name in drifts.values()]
+
+
 def expected_alert(case):
     if case.field is None or case.mode == 'off':
         return None
@@ -252,3 +260,13 @@ def expected_resources(case):
         if case.drift == 'wrong is_bfv':
             del resources['DISK_GB']
     return resources
+
+
+def expected_consumer(case):
+    """Whether placement has the allocation booked on the server's owner.
+
+    :returns: (whether on its project, whether on its user)
+    """
+    if not is_led_astray(case) or case.operation in NEVER_MOVED:
+        return True, True
+    return case.drift != 'other project', case.drift != 'other user'

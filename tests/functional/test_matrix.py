@@ -12,7 +12,8 @@
 
 """Every operation with every drift in every mode, on real nova services.
 
-A pairwise selection of them; all of them with SPECGUARD_FULL_MATRIX=1.
+A pairwise selection of them; all of them with SPECGUARD_FULL_MATRIX=1. And one
+live migration per drift class, for old nova releases.
 """
 
 import os
@@ -27,12 +28,9 @@ from tests.functional import world
 FULL = os.environ.get('SPECGUARD_FULL_MATRIX') == '1'
 
 
-@ddt.ddt
-class MatrixTest(drifts.Drifts, base.TestCase):
+class MatrixTestCase(drifts.Drifts, base.TestCase):
 
-    @ddt.data(*(matrix.all_cases() if FULL
-                else matrix.pairwise(matrix.all_cases())))
-    def test_move(self, case):
+    def assert_as_expected(self, case):
         drift = matrix.DRIFTS[case.drift]
         server = getattr(self, drift.produce)()
         self.isolate(case.drift, server)
@@ -75,6 +73,15 @@ class MatrixTest(drifts.Drifts, base.TestCase):
         else:
             resources = {} if is_offloaded else world.A2_MEDIUM.resources
         self.assert_allocation(server, host or drift.source, resources)
+        if host and resources:
+            self.assertEqual(matrix.expected_consumer(case),
+                             self.is_booked_on_owner(server))
+
+    def is_booked_on_owner(self, server):
+        booked = self.placement.get(
+            '/allocations/' + server['id'], version='1.12').body
+        return (booked['project_id'] == server['tenant_id'],
+                booked['user_id'] == server['user_id'])
 
     def assert_alerted(self, server, case):
         code = matrix.expected_alert(case)
@@ -84,3 +91,20 @@ class MatrixTest(drifts.Drifts, base.TestCase):
                 classes=matrix.DRIFTS[case.drift].drift_class)
         else:
             self.assert_no_alert()
+
+
+@ddt.ddt
+class MatrixTest(MatrixTestCase):
+
+    @ddt.data(*(matrix.all_cases() if FULL
+                else matrix.pairwise(matrix.all_cases())))
+    def test_move(self, case):
+        self.assert_as_expected(case)
+
+
+@ddt.ddt
+class OnePerDriftClassTest(MatrixTestCase):
+
+    @ddt.data(*matrix.one_per_class())
+    def test_one_per_class(self, case):
+        self.assert_as_expected(case)

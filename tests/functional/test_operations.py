@@ -12,12 +12,14 @@
 
 """One test an operation and one a drift class, and what only one of them has.
 
-The first two classes are what is run on old nova releases.
+The first class is what is run on old nova releases, besides one test per
+drift class in test_matrix.
 """
 
 from nova.tests.functional.api import client
 
 from tests.functional import base
+from tests.functional import drifts
 from tests.functional import world
 from tests.functional.world import A2_MEDIUM
 from tests.functional.world import E2_MEDIUM
@@ -66,40 +68,19 @@ class OnePerOperationTest(base.TestCase):
         self.assert_alert('101', self.server, 'rebuild', 'flavor')
 
 
-class OnePerDriftClassTest(base.TestCase):
+class MissingGroupTest(drifts.Drifts, base.TestCase):
+    """What the matrix cannot have: nova never ends these operations."""
 
-    def test_one_per_class_flavor_other(self):
-        server = self.boot_reported_case()
-        self.fail_resize(server, E2_MEDIUM)
-        self.live_migrate(server)
-        self.assert_runs(server, 'amd2', A2_MEDIUM)
-        self.assert_alert('101', server, 'live-migration', 'flavor',
-                          classes='flavor-other')
-
-    def test_one_per_class_flavor_extra_specs(self):
-        self.set_guard(field_modes={'flavor_extra_specs': 'enforce'})
-        server = self.boot(A2_MEDIUM, host='amd1')
-        self.edit_extra_specs(server)
-        self.live_migrate(server)
-        self.assert_runs(server, 'amd2', A2_MEDIUM)
-        self.assert_alert('101', server, 'live-migration',
-                          'flavor_extra_specs', classes='flavor-extra-specs')
-
-    def test_one_per_class_numa_topology(self):
-        server = self.boot(A2_MEDIUM, host='amd1')
-        self.leave_numa_behind(server)
-        self.live_migrate(server)
-        self.assert_runs(server, 'amd1', A2_MEDIUM)
-        self.assert_alert('101', server, 'live-migration', 'numa_topology',
-                          classes='numa-topology')
-
-    def test_one_per_class_pci_requests(self):
-        server = self.boot(A2_MEDIUM, host='amd1')
-        self.leave_pci_behind(server)
-        self.live_migrate(server)
-        self.assert_runs(server, 'amd2', A2_MEDIUM)
-        self.assert_alert('101', server, 'live-migration', 'pci_requests',
-                          classes='pci-requests')
+    def test_evacuation_that_is_not_corrected_is_alerted(self):
+        server = self.add_to_group()
+        self.set_guard(mode='warn')
+        self.fence('amd1')
+        self.admin_api.post_server_action(server['id'], {'evacuate': {}})
+        self.eventually(lambda: self.assert_alert(
+            '103', server, 'evacuate', 'instance_group',
+            classes='server-group-missing', service='nova-conductor'))
+        self.assertEqual(
+            'rebuilding', self.show(server)['OS-EXT-STS:task_state'])
 
 
 class EntryPointTest(base.TestCase):
