@@ -198,7 +198,8 @@ def pairwise(cases):
 
 def one_per_class():
     """A live migration for each drift class."""
-    drifts = {drift.drift_class: name for name, drift in reversed(DRIFTS.items())
+    drifts = {drift.drift_class: name
+              for name, drift in reversed(DRIFTS.items())
               if drift.drift_class}
     return [Case('live-migration', 'untargeted', name, 'correct')
             for name in drifts.values()]
