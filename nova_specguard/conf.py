@@ -142,9 +142,9 @@ Writing this option replaces the whole default.
 Correct the request in memory where that is safe.
 
 The guard itself saves no request spec; nova saves that of a cold
-migration, as corrected. If false, a move that would have been corrected is
-refused, or let through with an alert if it is one that the guard does not
-refuse.
+migration or resize, as corrected. If false, a move that would have been
+corrected is refused, or let through with an alert if it is one that the
+guard does not refuse.
 """),
     _opt('ignored_extra_specs', types.List(types.String()), default=[],
          mutable=True,
