@@ -43,7 +43,7 @@ class Finding:
     :ivar differences: tuple of Difference; empty and no ``unverifiable``
         means consistent
     :ivar unverifiable: the reason why nothing could be compared, or None
-    :ivar candidates: the operations it can be, where that cannot be told
+    :ivar candidates: the operations it can be, where ``unverifiable``
     :ivar cell: name of the server's cell, as far as it is known
     """
 
