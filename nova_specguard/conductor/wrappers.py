@@ -181,14 +181,13 @@ def _is_behind(current, instance):
     Both were read within the same request, so a database node that lags
     behind is the likely reason, and correcting by it would do harm.
     """
-    base_image_ref = None
-    if 'system_metadata' in instance:
-        base_image_ref = instance.system_metadata.get('image_base_image_ref')
+    system_metadata = reader.as_dict(reader.get(instance, 'system_metadata'))
     return any(None not in pair and pair[0] != pair[1] for pair in (
-        (instance.flavor.id if 'flavor' in instance else None,
-         current.flavor.id),
+        (reader.get(reader.get(instance, 'flavor'), 'id'),
+         reader.get(current.flavor, 'id')),
         (reader.get(instance, 'image_ref'), current.image_ref),
-        (base_image_ref, current.base_image_ref)))
+        (system_metadata.get('image_base_image_ref'),
+         current.base_image_ref)))
 
 
 def _unverifiable(context, spec, move, finding, enforcement, reporter):
