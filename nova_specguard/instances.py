@@ -226,9 +226,12 @@ class _Lookup:
         instance.system_metadata = main_db.instance_system_metadata_get(
             context, self.instance_uuid)
         if not instance.system_metadata:
-            # nova stores image_base_image_ref for every server
-            raise nova_exception.InstanceNotFound(
-                instance_id=self.instance_uuid)
+            # nova stores image_base_image_ref for every server: it is being
+            # deleted, or was purged of it by hand. Then the image cannot be
+            # compared, but the rest can.
+            objects.Instance.get_by_uuid(
+                context, self.instance_uuid, expected_attrs=[])
+            return {}
         return {'image_meta': instance.image_meta,
                 'base_image_ref': instance.system_metadata.get(
                     'image_base_image_ref')}

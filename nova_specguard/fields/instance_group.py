@@ -17,7 +17,8 @@
 :Compared: the group's uuid. A group that was deleted is gone from the spec as
     soon as nova loads it, so that a move never sees it.
 :Corrected: by nova-conductor, if the server is a member of one group. Not by
-    nova-scheduler: nova-conductor has collected the hosts of the group.
+    nova-scheduler: nova-conductor has collected the hosts of the group. Never
+    a reason to refuse: nova fails by it, or goes by the membership itself.
     A group that the server is no member of is left alone: its policy only
     keeps hosts away.
 :Healed: ``server-group-missing`` only, together with the hint ``group``.
@@ -71,6 +72,8 @@ def difference(spec, current, options):
             NAME, MISSING, reader.short(group),
             reader.short(','.join(current.surroundings.groups)),
             is_correctable=current.server_group is not None,
+            # nova fails by it, or goes by the membership itself
+            is_refusable=False,
             is_unseen=group is None)
     if group is not None and not current.surroundings.groups:
         return base.Difference(

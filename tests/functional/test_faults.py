@@ -21,6 +21,7 @@ import types
 from unittest import mock
 
 import fixtures
+from nova.db.main import api as main_db
 from nova import exception
 from nova import objects
 from nova.tests.functional.api import client
@@ -341,6 +342,28 @@ class SignalTestCase(FaultTestCase):
         self.edit_spec(server, lambda spec: spec.pop('flavor'))
         self.live_migrate(server)
         self.assert_alert('101', server, 'live-migration', 'flavor')
+        self.assert_runs(server, 'amd2', A2_MEDIUM)
+
+    def test_emptied_system_metadata_does_not_hide_a_drifted_flavor(self):
+        server = self.boot_reported_case()
+        self.fail_resize(server, E2_MEDIUM)
+        with self.cell_of(server) as cell_context:
+            main_db.instance_system_metadata_update(
+                cell_context, server['id'], {}, delete=True)
+        self.live_migrate(server)
+        self.assert_alert('101', server, 'live-migration', 'flavor')
+        self.assert_runs(server, 'amd2', A2_MEDIUM)
+
+    def test_group_of_a_policy_that_nova_does_not_know_stops_nothing(self):
+        server = self.boot(host='amd1')
+        group = objects.InstanceGroup(
+            self.context, policy='legacy', name='legacy',
+            project_id=server['tenant_id'], user_id=server['user_id'])
+        group.create()
+        objects.InstanceGroup.add_members(
+            self.context, group.uuid, [server['id']])
+        self.set_guard(correct=False)
+        self.live_migrate(server)
         self.assert_runs(server, 'amd2', A2_MEDIUM)
 
     def test_cleared_task_state_does_not_hide_a_drifted_flavor(self):

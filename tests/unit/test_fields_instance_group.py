@@ -90,7 +90,7 @@ class MissingTest(base.FieldTestCase):
         found = self.assert_missing(spec(None), member_of(
             builders.GROUP, server_group=builders.server_group()))
         self.assertTrue(found.is_correctable)
-        self.assertTrue(found.is_refusable)
+        self.assertFalse(found.is_refusable)
         self.assertFalse(found.shapes_others)
         self.assertFalse(found.is_derived)
 
@@ -98,7 +98,7 @@ class MissingTest(base.FieldTestCase):
         found = self.assert_missing(
             spec(None), member_of(builders.GROUP, OTHER_GROUP))
         self.assertFalse(found.is_correctable)
-        self.assertTrue(found.is_refusable)
+        self.assertFalse(found.is_refusable)
         self.assertEqual(builders.GROUP + ',' + OTHER_GROUP,
                          found.current_value)
 

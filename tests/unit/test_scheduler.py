@@ -407,7 +407,7 @@ class WhoMayCorrectTest(SchedulerTestCase):
         for spec, task_state in self.moves(
                 instance_group=builders.server_group(builders.OTHER_UUID)):
             self.assert_outcome(
-                'refused', 'instance_group', spec, task_state,
+                'allowed', 'instance_group', spec, task_state,
                 surroundings=builders.surroundings(builders.GROUP),
                 server_group=builders.server_group())
             self.assertEqual(builders.OTHER_UUID, spec.instance_group.uuid)
