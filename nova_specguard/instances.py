@@ -24,11 +24,15 @@ from nova import context as nova_context
 from nova.db.main import api as main_db
 from nova import exception as nova_exception
 from nova import objects
+from nova import utils
 
 from nova_specguard import exception
 from nova_specguard import surroundings
 
 CONF = nova.conf.CONF
+
+# of utils.get_system_metadata_from_image
+_MAX_TEXT = 255
 
 # A nova that the guard does not fit, not a database that cannot be read.
 _FAULTS_OF_CODE = (AttributeError, ImportError, NameError)
@@ -51,6 +55,8 @@ class CurrentInstance:
     Read where a guarded field needs them, else None:
 
     :ivar image_meta: nova.objects.ImageMeta of the system_metadata
+    :ivar cut_off: names of image properties that the system_metadata has
+        only the first 255 bytes of
     :ivar base_image_ref: ``image_base_image_ref`` of the system_metadata
     :ivar is_volume_backed: what the root block device says
     :ivar surroundings: Surroundings; always None in a cell conductor without
@@ -70,6 +76,7 @@ class CurrentInstance:
     image_ref: typing.Optional[str] = None
     host: typing.Optional[str] = None
     image_meta: typing.Any = None
+    cut_off: frozenset = frozenset()
     base_image_ref: typing.Optional[str] = None
     is_volume_backed: typing.Optional[bool] = None
     surroundings: typing.Optional['surroundings.Surroundings'] = None
@@ -136,6 +143,15 @@ def targeted(context, mapping):
     if mapping is None:
         return contextlib.nullcontext(context)
     return nova_context.target_cell(context, mapping)
+
+
+def _cut_off(system_metadata):
+    prefix = utils.SM_IMAGE_PROP_PREFIX
+    # hw_numa_cpus.0 is an item of hw_numa_cpus
+    return frozenset(
+        name[len(prefix):].partition('.')[0]
+        for name, text in system_metadata.items()
+        if name.startswith(prefix) and len(text or '') >= _MAX_TEXT)
 
 
 def _within(timeout, function):
@@ -233,6 +249,7 @@ class _Lookup:
                 context, self.instance_uuid, expected_attrs=[])
             return {}
         return {'image_meta': instance.image_meta,
+                'cut_off': _cut_off(instance.system_metadata),
                 'base_image_ref': instance.system_metadata.get(
                     'image_base_image_ref')}
 

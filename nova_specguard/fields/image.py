@@ -29,7 +29,7 @@ system_metadata with the image's properties and ``image_base_image_ref``.
     others; ``hw_machine_type``, which ``nova-manage libvirt
     update_machine_type`` changes in the server only; what only the image has
     (signature, block device mapping, owner, version); text beyond 255 bytes,
-    which system_metadata cuts off.
+    which system_metadata cuts off; a list whose text was cut off there.
 :Corrected: by nova-conductor, which hands the spec's image to the compute of
     a cold migration or resize; by nova-scheduler before it asks placement, if
     the request is not marked as a resize. Never ``image-ambiguous``, which is
@@ -140,7 +140,9 @@ def _differing_properties(spec_image, current):
     return {
         name: (spec_values[name], current_values.get(name))
         for name in sorted(spec_values)
-        if _normal(spec_values[name]) != _normal(current_values.get(name))}
+        if _normal(spec_values[name]) != _normal(current_values.get(name)) and
+        # nova has parsed half of the text
+        not (name in current.cut_off and isinstance(spec_values[name], list))}
 
 
 def _differing_id(spec_image, current):

@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 from nova import objects
 
 from nova_specguard.fields import image
@@ -323,6 +325,13 @@ class PropertiesTest(ImageTestCase):
         self.assertIsNone(self.difference(
             spec(hw_numa_cpus=[{0}, {2, 1}]),
             server(hw_numa_cpus=[{0}, {1, 2}])))
+
+    def test_list_whose_text_was_cut_off(self):
+        booted, current = spec(hw_numa_cpus=[{0, 1, 2}]), server(
+            hw_numa_cpus=[{0, 1}])
+        self.assert_image('image-properties', booted, current)
+        self.assert_consistent(booted, dataclasses.replace(
+            current, cut_off=frozenset({'hw_numa_cpus'})))
 
     def test_text_that_differs_before_it_is_cut_off(self):
         found = self.difference(spec(os_command_line='a' + 'x' * 300),
