@@ -18,6 +18,7 @@ import dataclasses
 import threading
 import typing
 
+from nova.compute import instance_actions
 from nova.compute import utils as compute_utils
 import nova.conf
 from nova import context as nova_context
@@ -59,6 +60,8 @@ class CurrentInstance:
         only the first 255 bytes of
     :ivar base_image_ref: ``image_base_image_ref`` of the system_metadata
     :ivar is_volume_backed: what the root block device says
+    :ivar is_rebuilt: whether nova-compute ended the last rebuild, that of the
+        request itself apart; None if there was none
     :ivar surroundings: Surroundings; always None in a cell conductor without
         API database
     :ivar server_group: nova.objects.InstanceGroup that the server is a member
@@ -79,6 +82,7 @@ class CurrentInstance:
     cut_off: frozenset = frozenset()
     base_image_ref: typing.Optional[str] = None
     is_volume_backed: typing.Optional[bool] = None
+    is_rebuilt: typing.Optional[bool] = None
     surroundings: typing.Optional['surroundings.Surroundings'] = None
     server_group: typing.Any = None
 
@@ -143,6 +147,28 @@ def targeted(context, mapping):
     if mapping is None:
         return contextlib.nullcontext(context)
     return nova_context.target_cell(context, mapping)
+
+
+def is_rebuilt(context, instance_uuid):
+    """Read how the last rebuild ended, that of the request itself apart.
+
+    nova-api saves the new image before anything else happens. Only the event
+    of nova-compute shows that the disk followed.
+
+    :param context: RequestContext that is targeted at the server's cell
+    :param instance_uuid: UUID of the server
+    :returns: whether nova-compute ended it, or None if there was none
+    """
+    for action in objects.InstanceActionList.get_by_instance_uuid(
+            context, instance_uuid):
+        if (action.action == instance_actions.REBUILD and
+                action.request_id != context.request_id):
+            return any(
+                event.event == 'compute_rebuild_instance' and
+                event.result == 'Success'
+                for event in objects.InstanceActionEventList.get_by_action(
+                    context, action.id))
+    return None
 
 
 def _cut_off(system_metadata):
@@ -256,6 +282,9 @@ class _Lookup:
     def _read_is_volume_backed(self, context, instance, current):
         return {'is_volume_backed': compute_utils.is_volume_backed_instance(
             context, instance)}
+
+    def _read_is_rebuilt(self, context, instance, current):
+        return {'is_rebuilt': is_rebuilt(context, self.instance_uuid)}
 
     def _read_surroundings(self, context, instance, current):
         if CONF.api_database.connection is None:

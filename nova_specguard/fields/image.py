@@ -15,15 +15,18 @@
 There are three copies: the spec's, ``instances.image_ref``, and the server's
 system_metadata with the image's properties and ``image_base_image_ref``.
 
-:Truth: the instance, where the spec has the same id, or id and properties of
-    another image. The instance is not always right: a failed rebuild leaves
-    ``image_ref`` right and the two others with the new image; a failed
-    unshelve (LP#1934094) left the id of a deleted snapshot in ``image_ref``.
-    In both, system_metadata has the properties of the spec's image, and they
+:Truth: the instance, where the spec has id and properties of another image,
+    and nova-compute ended the last rebuild, as the event
+    ``compute_rebuild_instance`` of its instance action says; for properties
+    alone, the instance. The instance is not always right: a failed rebuild
+    leaves ``image_ref`` right and the two others with the new image, or the
+    spec right and the two others with the new one; a failed unshelve
+    (LP#1934094) left the id of a deleted snapshot in ``image_ref``. These
     cannot be told apart; the alert says what each copy holds.
 :Expected: id and properties of the instance, in every operation.
-:Compared: the id, unless the server is volume-backed, whose ``image_ref`` is
-    empty or that of the boot; the properties that the spec has. No difference:
+:Compared: the id, but of a volume-backed server, whose ``image_ref`` is empty
+    or that of the boot, only after a rebuild that nova-compute did not end;
+    the properties that the spec has. No difference:
     properties that only the server has, since nova-compute registers seven of
     them on libvirt, and the nova that wrote the spec need not have known the
     others; ``hw_machine_type``, which ``nova-manage libvirt
@@ -52,9 +55,9 @@ NAME = 'image'
 OPERATIONS = base.ALL_OPERATIONS
 ID = base.DriftClass(
     'image-id', 'warning',
-    'A rebuild to a new image that found no host, then a rebuild back: nova '
-    'does not save the spec again. A rebuild to a new image whose save of the '
-    'spec failed in nova-api.')
+    'A rebuild to a new image that found no host, or whose save of the spec '
+    'failed in nova-api, then a rebuild to the image that the server has by '
+    'then: nova does not save the spec again.')
 PROPERTIES = base.DriftClass(
     'image-properties', 'warning',
     'A rebuild to the same image, whose properties were changed in glance: '
@@ -66,8 +69,8 @@ PROPERTIES = base.DriftClass(
     '31.0.0.')
 AMBIGUOUS = base.DriftClass(
     'image-ambiguous', 'warning',
-    'A rebuild to a new image that found no host, or, below nova 25, an '
-    'unshelve that failed on the compute.',
+    'A rebuild to a new image that found no host, or that nova-api gave up '
+    'half-way; below nova 25, an unshelve that failed on the compute.',
     'Rebuild: none found, open. Unshelve: LP#1934094, fixed in 25.0.0 and '
     '24.2.0; old rows stay.')
 CLASSES = (ID, PROPERTIES, AMBIGUOUS)
@@ -92,9 +95,9 @@ def needs(spec, current):
     names = set()
     if current.image_meta is None:
         names.add('image_meta')
-    if (current.is_volume_backed is None and
-            _differing_id(reader.get(spec, NAME), current)):
-        names.add('is_volume_backed')
+    if _differing_id(reader.get(spec, NAME), current):
+        names.update(name for name in ('is_volume_backed', 'is_rebuilt')
+                     if getattr(current, name) is None)
     return frozenset(names)
 
 
@@ -147,8 +150,9 @@ def _differing_properties(spec_image, current):
 
 def _differing_id(spec_image, current):
     spec_id = reader.get(spec_image, 'id')
-    if (not current.image_ref or current.is_volume_backed or
-            spec_id in (None, current.image_ref)):
+    if not current.image_ref or spec_id in (None, current.image_ref):
+        return None
+    if current.is_volume_backed and current.is_rebuilt is not False:
         return None
     return spec_id
 
@@ -168,8 +172,10 @@ def difference(spec, current, options):
     shapes_others = _shapes_others(properties)
     # nova-api's resize and shelve write image_ref over the base image, so that
     # this copy proves nothing; the properties must be another image's, too.
+    # And nova-api saves both before anything has been done with the disk.
     if spec_id and not (
-            properties and current.image_ref == current.base_image_ref):
+            properties and current.image_ref == current.base_image_ref and
+            current.is_rebuilt and not current.is_volume_backed):
         return base.Difference(
             NAME, AMBIGUOUS, 'id=%s' % reader.short(spec_id),
             'image_ref=%s image_base_image_ref=%s' % (

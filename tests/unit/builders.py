@@ -103,7 +103,7 @@ def current(**values):
     return CurrentInstance(**{
         'uuid': UUID, 'project_id': PROJECT, 'user_id': USER,
         'cell': 'cell1', 'task_state': None, 'flavor': flavor(),
-        'image_ref': OTHER_UUID, 'host': 'host1',
+        'image_ref': OTHER_UUID, 'host': 'host1', 'is_rebuilt': True,
         'pci_requests': objects.InstancePCIRequests(
             instance_uuid=UUID, requests=[]), **values})
 

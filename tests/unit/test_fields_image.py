@@ -157,6 +157,15 @@ class NoDifferenceTest(ImageTestCase):
         properties['nova_object.data']['hw_future'] = ['yes']
         self.assert_consistent(stored, server(os_distro='debian'))
 
+    def test_volume_backed_server_keeps_the_id_of_the_boot(self):
+        # After a rebuild to NEW that ended, or none at all.
+        for is_rebuilt in (True, None):
+            self.assert_consistent(
+                builders.spec(image=builders.image_meta(NEW), is_bfv=True),
+                dataclasses.replace(
+                    server(OLD, NEW), is_volume_backed=True,
+                    is_rebuilt=is_rebuilt))
+
     def test_metadata_that_was_not_read(self):
         self.assert_consistent(spec(NEW, os_distro='debian'),
                                builders.current(base_image_ref=OLD))
@@ -241,6 +250,26 @@ class AmbiguousTest(ImageTestCase):
 
     def test_base_that_was_never_stored(self):
         self.assert_ambiguous(spec(NEW), server(OLD, None))
+
+    def test_rebuild_that_was_not_ended(self):
+        # nova-api saved the server and gave up, or the compute failed.
+        for is_rebuilt in (False, None):
+            found = self.assert_ambiguous(
+                spec(OLD, os_type='linux'), dataclasses.replace(
+                    server(NEW, NEW, os_type='windows'),
+                    is_rebuilt=is_rebuilt))
+            self.assertEqual(
+                'image_ref=%s image_base_image_ref=%s' % (NEW, NEW),
+                found.current_value)
+
+    def test_volume_backed_server_whose_rebuild_was_not_ended(self):
+        for base_image in (OLD, NEW):
+            self.assert_ambiguous(
+                builders.spec(image=builders.image_meta(
+                    NEW, os_type='linux'), is_bfv=True),
+                dataclasses.replace(
+                    server(OLD, base_image), is_volume_backed=True,
+                    is_rebuilt=False))
 
     def test_properties_alone_do_not_make_it(self):
         # A server booted from a snapshot has the snapshot's base there.
@@ -375,6 +404,17 @@ class NeedsTest(base.TestCase):
                 self.assertEqual({'image_meta'},
                                  image.needs(form, builders.current()))
                 self.assertEqual(frozenset(), image.needs(form, server()))
+
+    def test_what_the_image_is_on_where_the_ids_differ(self):
+        current = builders.current(is_rebuilt=None)
+        for form in (spec(NEW), builders.stored(spec(NEW))):
+            self.assertEqual(
+                {'image_meta', 'is_volume_backed', 'is_rebuilt'},
+                image.needs(form, current))
+            self.assertEqual(frozenset(), image.needs(
+                form, dataclasses.replace(
+                    server(), is_volume_backed=False, is_rebuilt=False)))
+        self.assertEqual({'image_meta'}, image.needs(spec(), current))
 
 
 class ApplyTest(ImageTestCase):

@@ -30,6 +30,7 @@ from nova.tests import fixtures as nova_fixtures
 from oslo_db import exception as db_exception
 from oslo_messaging import conffixture as messaging_conffixture
 from oslo_serialization import jsonutils
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 import sqlalchemy
 from sqlalchemy import event
@@ -102,6 +103,19 @@ class Cell(fixtures.Fixture):
                 cell, instance_uuid=builders.UUID, boot_index=0,
                 source_type='image', device_type='disk',
                 destination_type=destination_type).create()
+
+    def add_action(self, action, event, result, request_id='req-1'):
+        with nova_context.target_cell(self.context, self.mapping) as cell:
+            cell.request_id = request_id
+            objects.InstanceAction.action_start(cell, builders.UUID, action)
+            if event:
+                objects.InstanceActionEvent.event_start(
+                    cell, builders.UUID, event)
+                if result:
+                    main_db.action_event_finish(cell, {
+                        'instance_uuid': builders.UUID, 'event': event,
+                        'request_id': request_id, 'result': result,
+                        'finish_time': timeutils.utcnow()})
 
     def add_to_group(self, uuid, instance_uuid=builders.UUID):
         """As no API of nova does after the boot."""
@@ -330,7 +344,7 @@ class NeedsTest(InstancesTestCase):
     def test_nothing_else_is_read(self):
         current = self.read()
         for name in ('image_meta', 'base_image_ref', 'is_volume_backed',
-                     'surroundings', 'server_group'):
+                     'is_rebuilt', 'surroundings', 'server_group'):
             self.assertIsNone(getattr(current, name), name)
 
     def test_what_the_row_of_the_server_has(self):
@@ -360,6 +374,34 @@ class NeedsTest(InstancesTestCase):
     def test_server_without_block_devices(self):
         # Then nova goes by the image.
         self.assertIs(False, self.read('is_volume_backed').is_volume_backed)
+
+    def is_rebuilt(self):
+        return self.read('is_rebuilt').is_rebuilt
+
+    def test_no_rebuild(self):
+        self.assertIsNone(self.is_rebuilt())
+        self.cell.add_action('evacuate', 'compute_rebuild_instance', 'Success')
+        self.assertIsNone(self.is_rebuilt())
+
+    def test_rebuild(self):
+        for number, (name, result, expected) in enumerate((
+                ('compute_rebuild_instance', 'Success', True),
+                ('compute_rebuild_instance', 'Error', False),
+                ('compute_rebuild_instance', None, False),
+                ('conductor_rebuild_instance', 'Success', False),
+                (None, None, False))):
+            self.cell.add_action(
+                'rebuild', name, result, request_id='req-%d' % number)
+            self.cell.add_action(
+                'reboot', 'compute_reboot_instance', 'Success',
+                request_id='req-reboot-%d' % number)
+            self.assertIs(expected, self.is_rebuilt(), name)
+
+    def test_rebuild_of_the_request_itself(self):
+        self.cell.add_action('rebuild', 'compute_rebuild_instance', 'Success')
+        self.cell.add_action('rebuild', 'conductor_rebuild_server', None,
+                             request_id=self.context.request_id)
+        self.assertIs(True, self.is_rebuilt())
 
     def test_surroundings(self):
         self.cell.add_to_group(builders.GROUP)
@@ -464,6 +506,7 @@ class SelectsTest(InstancesTestCase):
     def test_one_more_for_each_need(self):
         for need, count in (('image_meta', (1, 2)),
                             ('is_volume_backed', (1, 2)),
+                            ('is_rebuilt', (1, 2)),
                             ('surroundings', (2, 1))):
             self.assertEqual(count, self.selects_of(need).count, need)
 
@@ -483,7 +526,8 @@ class SelectsTest(InstancesTestCase):
             builders.spec(flavor=builders.e2_medium(), user_id='x',
                           image=builders.image_meta(builders.UUID)))
         self.assertIsNone(finding.unverifiable)
-        self.assertEqual((2, 3), count)
+        # block devices and instance actions, for the id of the image
+        self.assertEqual((2, 4), count)
 
     def test_zone_costs_nothing_more(self):
         self.spec.availability_zone = 'az1'
@@ -674,12 +718,14 @@ class UnverifiableTest(InstancesTestCase):
                 (main_db, 'instance_system_metadata_get'),
                 (surroundings, 'read'),
                 (objects.InstanceGroup, 'get_by_uuid'),
+                (objects.InstanceActionList, 'get_by_instance_uuid'),
                 (compute_utils, 'is_volume_backed_instance')):
             for error in (db_exception.DBConnectionError(Exception(URL)),
                           ValueError(URL)):
                 with mock.patch.object(owner, name, side_effect=error):
-                    finding, _count = self.examine(
-                        builders.spec(is_bfv=True))
+                    finding, _count = self.examine(builders.spec(
+                        image=builders.image_meta(builders.UUID),
+                        is_bfv=True))
                 self.assertEqual(
                     'reading the server raised ' + type(error).__name__,
                     finding.unverifiable)

@@ -255,8 +255,8 @@ class AnyRequestSpecTest(PropertyTestCase):
                         builders.current(flavor=flavor)):
             needed = fields.needs(spec, self.options(), current)
             self.assertLessEqual(needed, {
-                'image_meta', 'is_volume_backed', 'surroundings',
-                'server_group'})
+                'image_meta', 'is_volume_backed', 'is_rebuilt',
+                'surroundings', 'server_group'})
 
     @hypothesis.example([{}, {'cpu_policy': [None]}])
     @hypothesis.given(
@@ -474,6 +474,7 @@ def current_instances(draw):
         current, image_meta=image_meta,
         base_image_ref=draw(strategies.none() | image_ids),
         is_volume_backed=draw(strategies.booleans()),
+        is_rebuilt=draw(strategies.sampled_from([None, False, True])),
         surroundings=builders.surroundings(
             *member_of, zone=draw(zones),
             is_pin_known=draw(strategies.booleans())),
