@@ -141,11 +141,21 @@ def _guard(request, options, reporter, move_of, wrapped, args, kwargs):
     request.context = call['context']
     request.spec = call.get('request_spec')
     move = move_of(call)
-    # Computes older than Stein reschedule with a dict.
-    if move and isinstance(request.spec, objects.RequestSpec):
+    if move and _is_whole(request.spec, move):
         request.operation = move.operation
         _correct(request.context, call['instance'], request.spec, move,
                  options, reporter)
+
+
+def _is_whole(spec, move):
+    """Whether this is a request spec as it was loaded.
+
+    Computes older than Stein, and those whose RPC is pinned below 5.1,
+    reschedule with a dict or with what nova makes of it, which has lost the
+    id, is_bfv and more.
+    """
+    return isinstance(spec, objects.RequestSpec) and (
+        move.is_scheduled or 'id' in spec)
 
 
 def _correct(context, instance, spec, move, options, reporter):

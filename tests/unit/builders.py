@@ -89,8 +89,9 @@ def destination(**values):
 def spec(**values):
     """A request spec as the scheduler gets it for a move."""
     return objects.RequestSpec(**{
-        'instance_uuid': UUID, 'project_id': PROJECT, 'user_id': USER,
-        'flavor': flavor(), 'image': image_meta(), 'numa_topology': None,
+        'id': 1, 'instance_uuid': UUID, 'project_id': PROJECT,
+        'user_id': USER, 'flavor': flavor(), 'image': image_meta(),
+        'numa_topology': None,
         'pci_requests': objects.InstancePCIRequests(
             instance_uuid=UUID, requests=[]),
         'num_instances': 1, 'ignore_hosts': None, 'force_hosts': None,

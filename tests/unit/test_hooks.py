@@ -430,6 +430,16 @@ class CorrectionTest(CorrectionTestCase):
             self.assertEqual('SPECGUARD-103', alert['code'])
             self.assertEqual(self.FIELDS, set(alert['fields'].split(',')))
 
+    def test_what_an_old_compute_has_made_an_object_of(self):
+        # With its RPC pinned below 5.1 a dict is passed on, which has no
+        # is_bfv, in a reschedule. nova puts that in again.
+        spec = self.drifted()
+        delattr(spec, objects.base.get_attrname('id'))
+        self.call('_cold_migrate', request_spec=spec, host_list=[])
+        self.assertEqual([], self.alerts.incidents)
+        self.call('_cold_migrate', request_spec=spec)
+        self.assertEqual(('migrate', self.FIELDS), self.corrected())
+
     def test_what_the_scheduler_gets_to_see_is_left_to_it(self):
         self.configure(correct=False)
         for name in METHODS:
