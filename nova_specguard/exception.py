@@ -15,6 +15,9 @@
 from nova import exception
 from nova.i18n import _
 
+# A nova that the guard does not fit, not a database that cannot be read.
+FAULTS_OF_CODE = (AttributeError, ImportError, NameError)
+
 
 class SpecGuardException(exception.NovaException):
     """Base of all exceptions of the guard; none of them leaves it."""
@@ -66,3 +69,12 @@ class HookMismatch(SpecGuardException):
     """A function of nova is not what the guard was written for."""
 
     msg_fmt = _('%(hook)s does not fit nova %(version)s: %(reason)s')
+
+
+class DatabaseUnreadable(SpecGuardException):
+    """Reading the API database or a cell raised.
+
+    Only the class of the cause is kept, as in LookupFailed.
+    """
+
+    msg_fmt = _('%(database)s could not be read: %(cause)s')

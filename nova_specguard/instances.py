@@ -35,9 +35,6 @@ CONF = nova.conf.CONF
 # of utils.get_system_metadata_from_image
 _MAX_TEXT = 255
 
-# A nova that the guard does not fit, not a database that cannot be read.
-_FAULTS_OF_CODE = (AttributeError, ImportError, NameError)
-
 
 @dataclasses.dataclass(frozen=True)
 class CurrentInstance:
@@ -233,7 +230,7 @@ class _Lookup:
                 nova_exception.InstanceMappingNotFound) as exc:
             raise exception.InstanceGone(
                 instance=self.instance_uuid) from exc
-        except _FAULTS_OF_CODE:
+        except exception.FAULTS_OF_CODE:
             raise
         except Exception as exc:
             # Not chained: the cause's message can carry a connection URL.
