@@ -186,6 +186,8 @@ class Selects(fixtures.Fixture):
 
 class InstancesTestCase(base.TestCase):
 
+    cell_fixture = Cell
+
     def setUp(self):
         super().setUp()
         self.conf.config(connection='sqlite://', group='api_database')
@@ -193,7 +195,7 @@ class InstancesTestCase(base.TestCase):
                          sqlite_synchronous=False)
         # CellMapping wants [DEFAULT] transport_url to exist.
         self.useFixture(messaging_conffixture.ConfFixture(nova.conf.CONF))
-        self.cell = self.useFixture(Cell())
+        self.cell = self.useFixture(self.cell_fixture())
 
     def boot(self, **values):
         self.cell.boot(**values)

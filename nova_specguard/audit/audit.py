@@ -1,0 +1,226 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""From page to page, from cell to cell."""
+
+import contextlib
+import dataclasses
+import datetime
+import typing
+
+from nova import context as nova_context
+from oslo_utils import timeutils
+
+from nova_specguard.audit import api_rows
+from nova_specguard.audit import bulk
+from nova_specguard.audit import cell_rows
+from nova_specguard.audit import classes
+from nova_specguard.audit import findings
+from nova_specguard.audit import reading
+from nova_specguard.audit import server as audit_server
+from nova_specguard import exception
+from nova_specguard.fields import base
+
+PAGE_SIZE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with one server.
+
+    :ivar difference: what is wrong
+    :ivar state: IDLE or STUCK of nova_specguard.audit.server
+    :ivar operation: what nova is doing with the server, or None
+    """
+
+    instance_uuid: str
+    difference: base.Difference
+    cell: typing.Optional[str] = None
+    project_id: typing.Optional[str] = None
+    host: typing.Optional[str] = None
+    state: str = audit_server.IDLE
+    operation: typing.Optional[str] = None
+
+
+class Audit:
+    """An audit of a cloud, or of the part of it that was selected.
+
+    :ivar checked: how many servers were looked at
+    :ivar in_flight: how many of them were not compared, because nova was
+        working on them
+    :ivar unreadable: texts about the databases that could not be read
+    :ivar done: how many of the selected servers are behind it
+    :ivar total: how many servers are selected, apart from the host
+    """
+
+    def __init__(self, selection, options, stuck_after):
+        """Prepare an audit.
+
+        :param selection: Selection
+        :param options: nova_specguard.conf.Options
+        :param stuck_after: seconds
+        """
+        self.selection = selection
+        self.options = options
+        self.since = timeutils.utcnow() - datetime.timedelta(
+            seconds=stuck_after)
+        self.checked = 0
+        self.in_flight = 0
+        self.unreadable = []
+        self.done = 0
+        self.total = 0
+        self._context = nova_context.get_admin_context()
+        self._zones = None
+
+    @property
+    def is_full(self):
+        """Whether as many servers as were asked for were looked at."""
+        return self.checked == self.selection.max_count
+
+    @property
+    def has_more(self):
+        """Whether it stopped at ``max_count`` with more to do."""
+        return self.is_full and self.done < self.total
+
+    def run(self, progress):
+        """Look at all servers.
+
+        :param progress: callable without arguments, for each page
+        :returns: iterable of Finding
+        """
+        cells = []
+        with self._going_on():
+            cells = [cell for cell in api_rows.cells(self._context)
+                     if self.selection.has_cell(cell)]
+            self._zones = api_rows.zones()
+            self.total = api_rows.count(
+                [cell.id for cell in cells], self.selection)
+        if self._zones is None:
+            return
+        for cell in cells:
+            with self._going_on():
+                yield from self._cell(cell, progress)
+        if self.selection.is_whole_cloud:
+            with self._going_on():
+                yield from self._specs_without_mapping()
+
+    @contextlib.contextmanager
+    def _going_on(self):
+        try:
+            yield
+        except exception.DatabaseUnreadable as exc:
+            text = exc.format_message()
+            if text not in self.unreadable:
+                self.unreadable.append(text)
+
+    def _cell(self, mapping, progress):
+        name = mapping.name or mapping.uuid
+        with contextlib.ExitStack() as stack:
+            with reading.of(name):
+                context = stack.enter_context(
+                    nova_context.target_cell(self._context, mapping))
+            cell = cell_rows.Cell(name, context)
+            reader = bulk.Reader(
+                self._context, cell, self._zones, self.options)
+            overdue = {migration.instance_uuid for migration
+                       in cell.migrations_before(self.since)}
+            after = 0
+            while not self.is_full:
+                page = api_rows.page(
+                    mapping.id, self.selection, after, PAGE_SIZE)
+                if not page:
+                    break
+                after = page[-1].id
+                suspects = self._suspects(reader, page, overdue)
+                if suspects:
+                    yield from self._look_again(reader, mapping.id, suspects)
+                progress()
+
+    def _suspects(self, reader, page, overdue):
+        """The servers of a page with which something may be wrong.
+
+        :returns: list of UUIDs
+        """
+        servers, lost = reader.servers(page)
+        servers = [server for server in servers
+                   if self.selection.has_host(server.row.host)]
+        if self.selection.max_count:
+            left = self.selection.max_count - self.checked
+            if len(servers) > left:
+                del servers[left:]
+                page = page[:page.index(servers[-1].mapped) + 1]
+        self.done += len(page)
+        self.checked += len(servers)
+        suspects = []
+        idle = []
+        for server in servers:
+            state = server.state(self.since)
+            if state == audit_server.IDLE:
+                idle.append(server)
+            elif state == audit_server.STUCK:
+                suspects.append(server.row.uuid)
+            else:
+                self.in_flight += 1
+        reader.read(idle)
+        suspects.extend(
+            server.row.uuid for server in idle
+            if server.row.uuid in overdue or
+            findings.of(server, self.options))
+        if not self.selection.hosts:
+            suspects.extend(
+                mapped.uuid for mapped in lost if mapped.spec is not None)
+        return suspects
+
+    def _look_again(self, reader, cell_id, suspects):
+        """What is still wrong with servers that were read piece by piece.
+
+        API database and cell were read one after the other: an operation can
+        have begun or ended in between.
+        """
+        servers, lost = reader.servers(api_rows.again(cell_id, suspects))
+        migrations = {}
+        for migration in reader.cell.migrations(suspects):
+            migrations.setdefault(migration.instance_uuid, []).append(
+                migration)
+        for server in servers:
+            server.migrations = migrations.get(server.row.uuid, [])
+        quiet = [server for server in servers
+                 if server.state(self.since) != audit_server.IN_FLIGHT]
+        self.in_flight += len(servers) - len(quiet)
+        reader.read(quiet)
+        for server in quiet:
+            for difference in (findings.of(server, self.options) +
+                               findings.stuck(server, self.since)):
+                if self.selection.has_field(difference.field):
+                    yield Finding(
+                        server.row.uuid, difference, server.cell,
+                        server.row.project_id, server.row.host,
+                        server.state(self.since), server.operation)
+        if self.selection.has_field(classes.SPEC):
+            for mapped in lost:
+                yield Finding(
+                    mapped.uuid, _orphan('no server in the cell'),
+                    reader.cell.name, mapped.project_id)
+
+    def _specs_without_mapping(self):
+        last = 0
+        while last is not None:
+            uuids, last = api_rows.specs_without_mapping(last, PAGE_SIZE)
+            for uuid in uuids:
+                # nova deletes mapping and spec one after the other
+                if (api_rows.has_spec_without_mapping(uuid) and
+                        self.selection.has_field(classes.SPEC)):
+                    yield Finding(uuid, _orphan('no instance mapping'))
+
+
+def _orphan(reason):
+    return classes.finding(classes.SPEC, classes.SPEC_ORPHAN, None, reason)

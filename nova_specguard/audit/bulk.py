@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reading servers in bulk, as far as their fields need it."""
+
+import dataclasses
+import functools
+
+from nova import exception as nova_exception
+from nova import objects
+
+from nova_specguard.audit import classes
+from nova_specguard.audit import server as audit_server
+from nova_specguard import fields
+from nova_specguard import surroundings
+
+
+class Reader:
+    """Reads servers of a cell.
+
+    :ivar cell: Cell of cell_rows
+    """
+
+    def __init__(self, context, cell, zones, options):
+        """Begin to read servers.
+
+        :param context: RequestContext for the API database
+        :param cell: Cell of cell_rows
+        :param zones: what api_rows.zones() gave
+        :param options: nova_specguard.conf.Options
+        """
+        self.cell = cell
+        self._context = context
+        self._zone_of_host, self._zones = zones
+        self._options = options
+
+    def servers(self, mapped):
+        """Find servers in the cell.
+
+        :param mapped: Mapped of api_rows
+        :returns: (list of Server, list of Mapped that are not in the cell)
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        rows = self.cell.instances([server.uuid for server in mapped])
+        found = [audit_server.Server(server, rows[server.uuid],
+                                     self.cell.name)
+                 for server in mapped if server.uuid in rows]
+        # A deleted server keeps its spec until it is archived.
+        return ([server for server in found if not server.row.deleted],
+                [server for server in mapped if server.uuid not in rows])
+
+    def read(self, servers):
+        """Parse servers and read what their fields need.
+
+        :param servers: list of Server
+        :raises DatabaseUnreadable: if a database cannot be read
+        """
+        for server in servers:
+            server.parse(self._surroundings)
+        pending = {server: frozenset() for server in servers
+                   if server.current is not None}
+        while pending:
+            wanted = {}
+            for server, asked in list(pending.items()):
+                needed = self._needs(server) - asked
+                if not needed:
+                    del pending[server]
+                    continue
+                pending[server] = asked | needed
+                for name in needed:
+                    wanted.setdefault(name, []).append(server)
+            for name, those in wanted.items():
+                getattr(self, '_read_' + name)(those)
+
+    def _needs(self, server):
+        return fields.needs(server.spec, self._options, server.current)
+
+    def _surroundings(self, server, pin):
+        return _surroundings(
+            server.mapped.groups, self._zone_of_host.get(server.row.host),
+            isinstance(pin, str) and pin in self._zones)
+
+    def _read_image_meta(self, servers):
+        found = self.cell.image_metadata([s.row.uuid for s in servers])
+        for server in servers:
+            metadata = found.get(server.row.uuid, {})
+            try:
+                image_meta = _image_meta(
+                    server.row.image_ref, tuple(metadata.items()))
+            except Exception as exc:
+                # whatever nova's own parsing of the values runs into
+                server.faults.append(classes.finding(
+                    classes.INSTANCE, classes.INSTANCE_UNREADABLE, None,
+                    'system_metadata: %s' % type(exc).__name__))
+                continue
+            server.current = dataclasses.replace(
+                server.current, image_meta=image_meta,
+                base_image_ref=metadata.get('image_base_image_ref'))
+
+    def _read_is_volume_backed(self, servers):
+        # As compute_utils.is_volume_backed_instance does for one server.
+        found = self.cell.root_destinations([s.row.uuid for s in servers])
+        for server in servers:
+            if server.row.uuid in found:
+                is_volume_backed = found[server.row.uuid] == 'volume'
+            else:
+                is_volume_backed = not server.row.image_ref
+            server.current = dataclasses.replace(
+                server.current, is_volume_backed=is_volume_backed)
+
+    def _read_server_group(self, servers):
+        for server in servers:
+            if len(server.mapped.groups) != 1:
+                continue
+            try:
+                group = objects.InstanceGroup.get_by_uuid(
+                    self._context, *server.mapped.groups)
+            except nova_exception.InstanceGroupNotFound:
+                # deleted in between
+                continue
+            server.current = dataclasses.replace(
+                server.current, server_group=group)
+
+
+@functools.lru_cache(maxsize=1024)
+def _surroundings(groups, zone, is_pin_known):
+    return surroundings.Surroundings(groups, zone, is_pin_known)
+
+
+@functools.lru_cache(maxsize=1024)
+def _image_meta(image_ref, metadata):
+    """The image as nova makes it of system_metadata; do not change it."""
+    return objects.ImageMeta.from_instance(objects.Instance(
+        image_ref=image_ref, system_metadata=dict(metadata)))

@@ -1,0 +1,134 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reading a cell database in bulk."""
+
+import collections
+
+from nova.db.main import api as main_db
+from nova.db.main import models
+import sqlalchemy as sa
+
+from nova_specguard.audit import reading
+
+_INSTANCES = models.Instance.__table__
+_EXTRA = models.InstanceExtra.__table__
+_METADATA = models.InstanceSystemMetadata.__table__
+_DEVICES = models.BlockDeviceMapping.__table__
+_MIGRATIONS = models.Migration.__table__
+
+_COLUMNS = (
+    'uuid', 'deleted', 'vm_state', 'task_state', 'host', 'image_ref',
+    'project_id', 'user_id', 'created_at', 'updated_at', 'instance_type_id',
+    'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')
+_EXTRA_COLUMNS = ('flavor', 'numa_topology', 'pci_requests')
+
+# As in nova's own migration_get_in_progress_by_host_and_node.
+_ENDED = ('confirmed', 'reverted', 'error', 'failed', 'completed',
+          'cancelled', 'done')
+
+Row = collections.namedtuple('Row', _COLUMNS + _EXTRA_COLUMNS)
+
+Migration = collections.namedtuple(
+    'Migration', 'instance_uuid id migration_type status '
+    'old_instance_type_id new_instance_type_id created_at updated_at')
+
+
+class Cell:
+    """A cell database.
+
+    :ivar name: what to call the cell
+    """
+
+    def __init__(self, name, context):
+        """Begin to read a cell.
+
+        :param name: what to call it
+        :param context: RequestContext that is targeted at it
+        """
+        self.name = name
+        self._context = context
+
+    def _rows(self, query):
+        with reading.of(self.name):
+            engine = main_db.get_engine(context=self._context)
+            with engine.connect() as connection:
+                return connection.execute(query).all()
+
+    def instances(self, uuids):
+        """Servers, those that are deleted but not archived included.
+
+        :returns: dict of UUID to Row
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        rows = self._rows(
+            sa.select(*(_INSTANCES.c[name] for name in _COLUMNS),
+                      *(_EXTRA.c[name] for name in _EXTRA_COLUMNS))
+            .select_from(_INSTANCES.outerjoin(
+                _EXTRA, sa.and_(_EXTRA.c.instance_uuid == _INSTANCES.c.uuid,
+                                _EXTRA.c.deleted == 0)))
+            .where(_INSTANCES.c.uuid.in_(uuids)))
+        return {row[0]: Row._make(row) for row in rows}
+
+    def image_metadata(self, uuids):
+        """What system_metadata keeps of the servers' images.
+
+        :returns: dict of UUID to dict
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        found = {}
+        for uuid, key, value in self._rows(
+                sa.select(_METADATA.c.instance_uuid, _METADATA.c.key,
+                          _METADATA.c.value)
+                .where(_METADATA.c.instance_uuid.in_(uuids),
+                       _METADATA.c.deleted == 0,
+                       _METADATA.c.key.like(r'image\_%', escape='\\'))
+                .order_by(_METADATA.c.instance_uuid, _METADATA.c.key)):
+            found.setdefault(uuid, {})[key] = value
+        return found
+
+    def root_destinations(self, uuids):
+        """Where the servers' root block devices are.
+
+        :returns: dict of UUID to ``volume``, ``local`` or None
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        return dict(map(tuple, self._rows(
+            sa.select(_DEVICES.c.instance_uuid, _DEVICES.c.destination_type)
+            .where(_DEVICES.c.instance_uuid.in_(uuids),
+                   _DEVICES.c.deleted == 0, _DEVICES.c.boot_index == 0))))
+
+    def migrations(self, uuids):
+        """Migrations of some servers that have not ended.
+
+        :returns: list of Migration
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        return self._migrations(_MIGRATIONS.c.instance_uuid.in_(uuids))
+
+    def migrations_before(self, time):
+        """Migrations that have not ended and were last changed before a time.
+
+        :param time: datetime without time zone, in UTC
+        :returns: list of Migration
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        return self._migrations(sa.func.coalesce(
+            _MIGRATIONS.c.updated_at, _MIGRATIONS.c.created_at) < time)
+
+    def _migrations(self, condition):
+        columns = (_MIGRATIONS.c[name] for name in Migration._fields)
+        return [Migration._make(row) for row in self._rows(
+            sa.select(*columns)
+            .where(_MIGRATIONS.c.deleted == 0,
+                   _MIGRATIONS.c.status.not_in(_ENDED), condition)
+            .order_by(_MIGRATIONS.c.id))]
