@@ -1,0 +1,146 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""nova-specguard: find the servers whose request spec has drifted."""
+
+from importlib import metadata
+import logging
+import re
+import sys
+
+from cliff import app
+from cliff import commandmanager
+from nova import config
+from nova import objects
+from oslo_config import cfg
+
+from nova_specguard.cmd import audit
+from nova_specguard.cmd import errors
+
+COMMANDS = {'audit': audit.Audit}
+
+# user:password@ of a URL
+_SECRET = re.compile(r'(?<=://)[^\s/@]*(?:@[^\s/@]*)*@')
+
+
+class _Formatter(logging.Formatter):
+    """Leaves passwords out: messages of database drivers have some."""
+
+    def format(self, record):
+        return _SECRET.sub('***@', super().format(record))
+
+
+class App(app.App):
+    """The program."""
+
+    NAME = 'nova-specguard'
+
+    def __init__(self, **streams):
+        manager = commandmanager.CommandManager('nova_specguard.commands')
+        for name, command in COMMANDS.items():
+            manager.add_command(name, command)
+        super().__init__(
+            description=__doc__, version=_version(), command_manager=manager,
+            deferred_help=True, **streams)
+        self._error = None
+
+    def build_option_parser(self, description, version, argparse_kwargs=None):
+        parser = super().build_option_parser(
+            description, version, argparse_kwargs)
+        parser.add_argument(
+            '--config-file', action='append', default=[], metavar='PATH',
+            help='Configuration file of nova, can be repeated; by default '
+                 'that of nova.')
+        parser.add_argument(
+            '--config-dir', action='append', default=[], metavar='DIR',
+            help='Directory with configuration files of nova, can be '
+                 'repeated.')
+        return parser
+
+    def configure_logging(self):
+        super().configure_logging()
+        for handler in logging.getLogger().handlers:
+            handler.setFormatter(_Formatter(self.CONSOLE_MESSAGE_FORMAT))
+        if not self.options.debug:
+            # What goes wrong in these comes back as an exception.
+            for name in ('nova', 'oslo', 'oslo_config', 'oslo_db',
+                         'oslo_messaging', 'sqlalchemy', 'stevedore'):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+
+    def run(self, argv):
+        try:
+            result = super().run(argv)
+        except SystemExit as exc:
+            # of argparse: 0 after --help and --version
+            return errors.BAD_ARGUMENTS if exc.code else 0
+        except Exception:
+            # With --debug, cliff logs it and raises it again.
+            result = errors.CRASH
+        if isinstance(self._error, errors.CommandError):
+            return self._error.exit_code
+        return result if self._error is None else errors.CRASH
+
+    def initialize_app(self, argv):
+        if not argv or argv[0] in ('help', 'complete'):
+            return
+        try:
+            self._configure()
+        except cfg.Error as exc:
+            self._error = errors.CommandError(str(exc))
+            raise self._error from None
+        except Exception as exc:
+            self._error = exc
+            raise
+
+    def _configure(self):
+        arguments = [self.NAME]
+        for path in self.options.config_file:
+            arguments += ['--config-file', path]
+        for path in self.options.config_dir:
+            arguments += ['--config-dir', path]
+        config.parse_args(arguments)
+        objects.register_all()
+
+    def interact(self):
+        """There is no shell: without a command, say which there are."""
+        self.parser.print_help(self.stderr)
+        raise SystemExit(errors.BAD_ARGUMENTS)
+
+    def run_subcommand(self, argv):
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError as exc:
+            self.LOG.error(exc)
+            return errors.BAD_ARGUMENTS
+        return super().run_subcommand(argv)
+
+    def clean_up(self, cmd, result, err):
+        if isinstance(err, Exception) and not isinstance(
+                err, BrokenPipeError):
+            self._error = err
+
+
+def _version():
+    try:
+        return metadata.version('nova-specguard')
+    except metadata.PackageNotFoundError:
+        # in a work tree
+        return 'unknown'
+
+
+def main(argv=None):
+    """The entry point of the console script.
+
+    :param argv: arguments, by default those of the process
+    :returns: exit code
+    """
+    return App().run(sys.argv[1:] if argv is None else argv)
