@@ -26,14 +26,14 @@ def get(source, name, default=None):
     :param name: name of the field
     :param default: given for a field that is not there
     """
-    if isinstance(source, base.NovaObject):
-        if name in source.fields and source.obj_attr_is_set(name):
-            return getattr(source, name)
-        return default
+    # First what an audit asks a hundred times a server.
     if isinstance(source, dict):
         data = source.get('nova_object.data', source)
         if isinstance(data, dict):
             return data.get(name, default)
+    elif isinstance(source, base.NovaObject):
+        if name in source.fields and source.obj_attr_is_set(name):
+            return getattr(source, name)
     return default
 
 

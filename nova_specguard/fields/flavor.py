@@ -73,9 +73,12 @@ def _normal(flavor):
 
 
 def _differing(spec, current):
-    spec_form = _normal(reader.get(spec, NAME))
+    spec_flavor = reader.get(spec, NAME)
+    if spec_flavor == current.flavor:
+        return {}
+    spec_form = _normal(spec_flavor)
     current_form = _normal(current.flavor)
-    if not is_readable(reader.get(spec, NAME)):
+    if not is_readable(spec_flavor):
         return {name: (None, value) for name, value in current_form.items()}
     # An attribute that one side never stored proves nothing.
     return {name: (spec_form[name], current_form[name])
@@ -105,6 +108,8 @@ def differing_extra_specs(spec, current, options):
     :returns: dict of key to (value in the spec, value of the server), with
         None where there is none
     """
+    if reader.get(spec, NAME) == current.flavor:
+        return {}
     spec_form, current_form = (
         {str(key): str(value)
          for key, value in reader.as_dict(

@@ -138,14 +138,14 @@ def _differing_properties(spec_image, current):
 
     :returns: dict of name to (value in the spec, value of the server or None)
     """
-    spec_values = _properties(spec_image)
-    current_values = _properties(current.image_meta)
+    current_properties = reader.get(current.image_meta, 'properties')
+    pairs = ((name, (value, reader.get(current_properties, name)))
+             for name, value in sorted(_properties(spec_image).items()))
     return {
-        name: (spec_values[name], current_values.get(name))
-        for name in sorted(spec_values)
-        if _normal(spec_values[name]) != _normal(current_values.get(name)) and
+        name: pair for name, pair in pairs
+        if pair[0] != pair[1] and _normal(pair[0]) != _normal(pair[1]) and
         # nova has parsed half of the text
-        not (name in current.cut_off and isinstance(spec_values[name], list))}
+        not (name in current.cut_off and isinstance(pair[0], list))}
 
 
 def _differing_id(spec_image, current):
