@@ -120,21 +120,18 @@ def _newer(primitive):
     """
     found = [primitive]
     for value in found:
-        if value.__class__ is dict:
-            name = value.get(NAME)
-            if name is None:
-                found.extend(child for child in value.values()
-                             if child.__class__ in (dict, list))
-                continue
-            newest = _newest_if_unknown(str(name), str(value.get(VERSION)))
+        if value.__class__ is dict and NAME in value:
+            name, version = str(value[NAME]), str(value.get(VERSION))
+            newest = _newest_if_unknown(name, version)
             if newest:
-                return '%s %s' % (name, value.get(VERSION)), newest
+                return '%s %s' % (name, version), newest
             value = value.get(DATA)
-            if value.__class__ is dict:
-                value = value.values()
-        if value.__class__ is not str and value is not None:
-            found.extend(child for child in value
-                         if child.__class__ in (dict, list))
+        if value.__class__ is dict:
+            value = value.values()
+        elif value.__class__ is not list:
+            continue
+        found.extend(inner for inner in value
+                     if inner.__class__ in (dict, list))
     return None
 
 
