@@ -12,6 +12,7 @@
 
 """The command line of the audit."""
 
+import gc
 import io
 import json
 import logging
@@ -51,6 +52,7 @@ class CommandTestCase(cloud.CloudTestCase):
         super().setUp()
         self.parse_args = self.useFixture(
             fixtures.MockPatchObject(config, 'parse_args')).mock
+        self.addCleanup(gc.unfreeze)
         root = logging.getLogger()
         self.addCleanup(root.setLevel, root.level)
         self.addCleanup(setattr, root, 'handlers', root.handlers)
