@@ -20,6 +20,8 @@
     what a stored text says, and whether this nova can load it
 ``server``
     one server's rows and its state
+``allocations``
+    what placement has allocated to a server
 ``classes``
     the drift classes that only the audit sees
 ``findings``

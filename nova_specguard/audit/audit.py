@@ -20,6 +20,7 @@ import typing
 from nova import context as nova_context
 from oslo_utils import timeutils
 
+from nova_specguard.audit import allocations
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import bulk
 from nova_specguard.audit import cell_rows
@@ -62,12 +63,14 @@ class Audit:
     :ivar total: how many servers are selected, apart from the host
     """
 
-    def __init__(self, selection, options, stuck_after):
+    def __init__(self, selection, options, stuck_after,
+                 with_allocations=False):
         """Prepare an audit.
 
         :param selection: Selection
         :param options: nova_specguard.conf.Options
         :param stuck_after: seconds
+        :param with_allocations: whether to compare allocations, too
         """
         self.selection = selection
         self.options = options
@@ -78,6 +81,7 @@ class Audit:
         self.unreadable = []
         self.done = 0
         self.total = 0
+        self._with_allocations = with_allocations
         self._context = nova_context.get_admin_context()
         self._zones = None
 
@@ -130,7 +134,9 @@ class Audit:
                     nova_context.target_cell(self._context, mapping))
             cell = cell_rows.Cell(name, context)
             reader = bulk.Reader(
-                self._context, cell, self._zones, self.options)
+                self._context, cell, self._zones, self.options,
+                allocations.NEEDS if self._with_allocations else frozenset())
+            allocated = allocations.Allocations(self._context, cell)
             overdue = {migration.instance_uuid for migration
                        in cell.migrations_before(self.since)}
             after = 0
@@ -140,12 +146,13 @@ class Audit:
                 if not page:
                     break
                 after = page[-1].id
-                suspects = self._suspects(reader, page, overdue)
+                suspects = self._suspects(
+                    reader, page, overdue, allocated)
                 if suspects:
                     yield from self._look_again(reader, mapping.id, suspects)
                 progress()
 
-    def _suspects(self, reader, page, overdue):
+    def _suspects(self, reader, page, overdue, allocated):
         """The servers of a page with which something may be wrong.
 
         :returns: list of UUIDs
@@ -174,11 +181,22 @@ class Audit:
         suspects.extend(
             server.row.uuid for server in idle
             if server.row.uuid in overdue or
-            findings.of(server, self.options))
+            findings.of(server, self.options) or
+            self._misallocated(server, allocated))
         if not self.selection.hosts:
             suspects.extend(
                 mapped.uuid for mapped in lost if mapped.spec is not None)
         return suspects
+
+    def _misallocated(self, server, allocated):
+        if not self._with_allocations or server.operation:
+            return []
+        with self._going_on():
+            found = allocations.difference(server, allocated.of(server))
+            return [found] if found else []
+        # The rest goes on without.
+        self._with_allocations = False
+        return []
 
     def _look_again(self, reader, cell_id, suspects):
         """What is still wrong with servers that were read piece by piece.
@@ -197,9 +215,12 @@ class Audit:
                  if server.state(self.since) != audit_server.IN_FLIGHT]
         self.in_flight += len(servers) - len(quiet)
         reader.read(quiet)
+        # which have to be as new as the rows
+        allocated = allocations.Allocations(self._context, reader.cell)
         for server in quiet:
             for difference in (findings.of(server, self.options) +
-                               findings.stuck(server, self.since)):
+                               findings.stuck(server, self.since) +
+                               self._misallocated(server, allocated)):
                 if self.selection.has_field(difference.field):
                     yield Finding(
                         server.row.uuid, difference, server.cell,

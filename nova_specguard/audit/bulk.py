@@ -30,18 +30,21 @@ class Reader:
     :ivar cell: Cell of cell_rows
     """
 
-    def __init__(self, context, cell, zones, options):
+    def __init__(self, context, cell, zones, options, needs=frozenset()):
         """Begin to read servers.
 
         :param context: RequestContext for the API database
         :param cell: Cell of cell_rows
         :param zones: what api_rows.zones() gave
         :param options: nova_specguard.conf.Options
+        :param needs: names of attributes of CurrentInstance to read in any
+            case
         """
         self.cell = cell
         self._context = context
         self._zone_of_host, self._zones = zones
         self._options = options
+        self._always = needs
 
     def servers(self, mapped):
         """Find servers in the cell.
@@ -82,7 +85,8 @@ class Reader:
                 getattr(self, '_read_' + name)(those)
 
     def _needs(self, server):
-        return fields.needs(server.spec, self._options, server.current)
+        return self._always | fields.needs(
+            server.spec, self._options, server.current)
 
     def _surroundings(self, server, pin):
         return _surroundings(

@@ -25,9 +25,10 @@ _EXTRA = models.InstanceExtra.__table__
 _METADATA = models.InstanceSystemMetadata.__table__
 _DEVICES = models.BlockDeviceMapping.__table__
 _MIGRATIONS = models.Migration.__table__
+_NODES = models.ComputeNode.__table__
 
 _COLUMNS = (
-    'uuid', 'deleted', 'vm_state', 'task_state', 'host', 'image_ref',
+    'uuid', 'deleted', 'vm_state', 'task_state', 'host', 'node', 'image_ref',
     'project_id', 'user_id', 'created_at', 'updated_at', 'instance_type_id',
     'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')
 _EXTRA_COLUMNS = ('flavor', 'numa_topology', 'pci_requests')
@@ -106,6 +107,18 @@ class Cell:
             sa.select(_DEVICES.c.instance_uuid, _DEVICES.c.destination_type)
             .where(_DEVICES.c.instance_uuid.in_(uuids),
                    _DEVICES.c.deleted == 0, _DEVICES.c.boot_index == 0))))
+
+    def nodes(self):
+        """The compute nodes.
+
+        :returns: dict of (host, name of the node) to UUID, which is also that
+            of its resource provider
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        return {(host, name): uuid for uuid, host, name in self._rows(
+            sa.select(_NODES.c.uuid, _NODES.c.host,
+                      _NODES.c.hypervisor_hostname)
+            .where(_NODES.c.deleted == 0))}
 
     def migrations(self, uuids):
         """Migrations of some servers that have not ended.

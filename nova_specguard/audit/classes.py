@@ -23,7 +23,8 @@ INSTANCE = 'instance'
 STASHED = 'stashed_flavor'
 COLUMNS = 'instance_columns'
 MIGRATION = 'migration'
-NAMES = (SPEC, INSTANCE, STASHED, COLUMNS, MIGRATION)
+ALLOCATION = 'allocation'
+NAMES = (SPEC, INSTANCE, STASHED, COLUMNS, MIGRATION, ALLOCATION)
 
 SPEC_MISSING = base.DriftClass(
     'spec-missing', 'warning',
@@ -59,12 +60,18 @@ MIGRATION_STUCK = base.DriftClass(
     'migration-stuck', 'warning',
     'A lost cast, or a service that died during the move; then a '
     'reset-state. The migration can hold an allocation.')
+ALLOCATION_OTHER = base.DriftClass(
+    'allocation', 'warning',
+    'A move that was scheduled with a drifted request spec, or a rebuild that '
+    'failed on the compute, which deletes the allocation.',
+    'Rebuild: none found, open.')
 CLASSES = {
     SPEC: (SPEC_MISSING, SPEC_ORPHAN, SPEC_UNREADABLE, SPEC_NEWER),
     INSTANCE: (INSTANCE_UNREADABLE,),
     STASHED: (STASHED_FLAVOR,),
     COLUMNS: (INSTANCE_COLUMNS,),
     MIGRATION: (MIGRATION_STUCK,),
+    ALLOCATION: (ALLOCATION_OTHER,),
 }
 
 

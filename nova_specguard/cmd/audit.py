@@ -79,6 +79,11 @@ class Audit(lister.Lister):
             help='How long a server or migration may be in the middle of an '
                  'operation without a change (default: %(default)s).')
         parser.add_argument(
+            '--allocations', action='store_true',
+            help='Also read from placement what is allocated to the servers, '
+                 'one request per compute node, and compare it with their '
+                 'flavors.')
+        parser.add_argument(
             '--textfile', metavar='FILE.prom',
             help='Also write the numbers to a file for the textfile '
                  'collector of the Prometheus node exporter.')
@@ -91,7 +96,8 @@ class Audit(lister.Lister):
 
     def take_action(self, parsed_args):
         running = audit.Audit(
-            _selection(parsed_args), conf.options(), parsed_args.stuck_after)
+            _selection(parsed_args), conf.options(), parsed_args.stuck_after,
+            parsed_args.allocations)
         _check(running.selection)
         # All that nova has imported stays: it need not be searched for garbage
         # once for every few thousand rows.

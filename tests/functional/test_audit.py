@@ -27,14 +27,15 @@ DAY = 24 * 60 * 60
 
 class AuditTestCase(drifts.Drifts, base.TestCase):
 
-    def audit(self, stuck_after=DAY, **selected):
+    def audit(self, stuck_after=DAY, with_allocations=False, **selected):
         """What an audit finds of all servers.
 
         :returns: dict of UUID to set of (field, drift class)
         """
         found = {}
         audited = audit.Audit(
-            selection.Selection(**selected), conf.options(), stuck_after)
+            selection.Selection(**selected), conf.options(), stuck_after,
+            with_allocations)
         for finding in audited.run(lambda: None):
             found.setdefault(finding.instance_uuid, set()).add(
                 (finding.difference.field,
@@ -81,11 +82,33 @@ class OneHealthyTest(AuditTestCase):
         self.confirm(servers['migrate'])
         self.resize(servers['resize'], world.A2_LARGE)
         self.resize(servers['revert'], world.A2_LARGE)
-        self.assertEqual({}, self.audit())
+        self.assertEqual({}, self.audit(with_allocations=True))
         self.confirm(servers['resize'])
         self.revert(servers['revert'])
         self.rebuild(servers['rebuild'])
         self.shelve(servers['shelve'])
         self.shelve(servers['unshelve'])
         self.unshelve(servers['unshelve'])
-        self.assertEqual({}, self.audit())
+        self.assertEqual({}, self.audit(with_allocations=True))
+
+
+class AllocationTest(AuditTestCase):
+
+    ALLOCATION = ('allocation', 'allocation')
+
+    def test_move_with_a_drifted_flavor(self):
+        """A2b: the claim is what the spec asks for, and stays."""
+        server = self.drift_to_smaller_flavor()
+        with self.unguarded():
+            self.live_migrate(server)
+        self.assertNotIn(self.ALLOCATION, self.audit()[server['id']])
+        self.assertIn(self.ALLOCATION, self.audit(
+            with_allocations=True)[server['id']])
+
+    def test_stored_rebuild_hint(self):
+        """The move claims nothing."""
+        server = self.leave_rebuild_hint()
+        with self.unguarded():
+            self.live_migrate(server)
+        self.assertIn(self.ALLOCATION, self.audit(
+            with_allocations=True)[server['id']])

@@ -133,7 +133,7 @@ class CloudTestCase(test_instances.InstancesTestCase):
 
     cell_fixture = Cloud
 
-    def audit(self, stuck_after=DAY, **selected):
+    def audit(self, stuck_after=DAY, with_allocations=False, **selected):
         """Run an audit.
 
         :returns: list of Finding
@@ -142,7 +142,7 @@ class CloudTestCase(test_instances.InstancesTestCase):
             selection.Selection(**{
                 name: value if name == 'max_count' else frozenset(value)
                 for name, value in selected.items()}),
-            self.options(), stuck_after)
+            self.options(), stuck_after, with_allocations)
         return list(self.audited.run(lambda: None))
 
     def found(self, *args, **kwargs):
