@@ -168,6 +168,19 @@ def is_rebuilt(context, instance_uuid):
     return None
 
 
+def image_values(instance):
+    """What the system_metadata of a server says of its image.
+
+    :param instance: nova.objects.Instance with image_ref and system_metadata
+    :returns: dict of attributes of CurrentInstance
+    :raises Exception: whatever nova's own parsing of the values runs into
+    """
+    return {'image_meta': instance.image_meta,
+            'cut_off': _cut_off(instance.system_metadata),
+            'base_image_ref': instance.system_metadata.get(
+                'image_base_image_ref')}
+
+
 def _cut_off(system_metadata):
     prefix = utils.SM_IMAGE_PROP_PREFIX
     # hw_numa_cpus.0 is an item of hw_numa_cpus
@@ -271,10 +284,7 @@ class _Lookup:
             objects.Instance.get_by_uuid(
                 context, self.instance_uuid, expected_attrs=[])
             return {}
-        return {'image_meta': instance.image_meta,
-                'cut_off': _cut_off(instance.system_metadata),
-                'base_image_ref': instance.system_metadata.get(
-                    'image_base_image_ref')}
+        return image_values(instance)
 
     def _read_is_volume_backed(self, context, instance, current):
         return {'is_volume_backed': compute_utils.is_volume_backed_instance(

@@ -21,6 +21,7 @@ from nova import objects
 from nova_specguard.audit import classes
 from nova_specguard.audit import server as audit_server
 from nova_specguard import fields
+from nova_specguard import instances
 from nova_specguard import surroundings
 
 
@@ -96,9 +97,13 @@ class Reader:
     def _read_image_meta(self, servers):
         found = self.cell.image_metadata([s.row.uuid for s in servers])
         for server in servers:
-            metadata = found.get(server.row.uuid, {})
+            metadata = found.get(server.row.uuid)
+            if not metadata:
+                # nova stores image_base_image_ref for every server: this one
+                # was purged of it by hand. The rest can be compared.
+                continue
             try:
-                image_meta = _image_meta(
+                values = _image_values(
                     server.row.image_ref, tuple(metadata.items()))
             except Exception as exc:
                 # whatever nova's own parsing of the values runs into
@@ -106,9 +111,7 @@ class Reader:
                     classes.INSTANCE, classes.INSTANCE_UNREADABLE, None,
                     'system_metadata: %s' % type(exc).__name__))
                 continue
-            server.current = dataclasses.replace(
-                server.current, image_meta=image_meta,
-                base_image_ref=metadata.get('image_base_image_ref'))
+            server.current = dataclasses.replace(server.current, **values)
 
     def _read_is_volume_backed(self, servers):
         # As compute_utils.is_volume_backed_instance does for one server.
@@ -120,6 +123,12 @@ class Reader:
                 is_volume_backed = not server.row.image_ref
             server.current = dataclasses.replace(
                 server.current, is_volume_backed=is_volume_backed)
+
+    def _read_is_rebuilt(self, servers):
+        for server in servers:
+            server.current = dataclasses.replace(
+                server.current,
+                is_rebuilt=self.cell.is_rebuilt(server.row.uuid))
 
     def _read_server_group(self, servers):
         for server in servers:
@@ -141,7 +150,7 @@ def _surroundings(groups, zone, is_pin_known):
 
 
 @functools.lru_cache(maxsize=1024)
-def _image_meta(image_ref, metadata):
+def _image_values(image_ref, metadata):
     """The image as nova makes it of system_metadata; do not change it."""
-    return objects.ImageMeta.from_instance(objects.Instance(
+    return instances.image_values(objects.Instance(
         image_ref=image_ref, system_metadata=dict(metadata)))

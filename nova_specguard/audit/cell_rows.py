@@ -19,6 +19,7 @@ from nova.db.main import models
 import sqlalchemy as sa
 
 from nova_specguard.audit import reading
+from nova_specguard import instances
 
 _INSTANCES = models.Instance.__table__
 _EXTRA = models.InstanceExtra.__table__
@@ -107,6 +108,15 @@ class Cell:
             sa.select(_DEVICES.c.instance_uuid, _DEVICES.c.destination_type)
             .where(_DEVICES.c.instance_uuid.in_(uuids),
                    _DEVICES.c.deleted == 0, _DEVICES.c.boot_index == 0))))
+
+    def is_rebuilt(self, uuid):
+        """How the last rebuild of a server ended.
+
+        :returns: as :func:`nova_specguard.instances.is_rebuilt`
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
+        with reading.of(self.name):
+            return instances.is_rebuilt(self._context, uuid)
 
     def nodes(self):
         """The compute nodes.

@@ -249,6 +249,11 @@ class InstancesTest(cloud.CloudTestCase):
                 [('instance-unreadable', None, 'no flavor')],
                 self.found_of(row), text)
 
+    def test_server_without_system_metadata(self):
+        # its image is not compared, by the guard neither
+        self.cell.add({**cloud.healthy(), 'system_metadata': {}})
+        self.assertEqual({}, self.found())
+
     def test_unreadable_image(self):
         row = cloud.healthy()
         row['system_metadata']['image_hw_numa_nodes'] = 'some'

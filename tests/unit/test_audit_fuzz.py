@@ -81,6 +81,9 @@ class FakeCell:
     def root_destinations(self, uuids):
         return dict.fromkeys(uuids, 'local')
 
+    def is_rebuilt(self, uuid):
+        return True
+
 
 class FuzzTest(base.TestCase):
 
