@@ -45,6 +45,9 @@ ALLOWED = 'SPECGUARD-103'
 UNVERIFIABLE = 'SPECGUARD-201'
 FAULT = 'SPECGUARD-202'
 MISCONFIGURED = 'SPECGUARD-203'
+FOUND = 'SPECGUARD-301'
+HEALED = 'SPECGUARD-302'
+NOT_HEALED = 'SPECGUARD-303'
 
 _LEVELS = {
     SUMMARY: logging.INFO,
@@ -55,6 +58,9 @@ _LEVELS = {
     UNVERIFIABLE: logging.ERROR,
     FAULT: logging.ERROR,
     MISCONFIGURED: logging.ERROR,
+    FOUND: logging.WARNING,
+    HEALED: logging.WARNING,
+    NOT_HEALED: logging.WARNING,
 }
 _REMEMBERED_INCIDENTS = 4096
 _PLAIN = re.compile(r'[A-Za-z0-9_.:/@+,|-]+\Z')
@@ -86,6 +92,36 @@ def _escape(value):
 
 def _mask(value):
     return strutils.mask_password(_CREDENTIALS.sub(r'\1***@', str(value)))
+
+
+def _observed(differences):
+    """What an alert says of differences: keys and values, in order."""
+    values = {
+        'fields': ','.join(d.field for d in differences),
+        'classes': ','.join(d.drift_class.name for d in differences),
+        'severity': min((d.drift_class.severity for d in differences),
+                        key=base.SEVERITIES.index)}
+    for difference in differences:
+        values[difference.field + '_spec'] = difference.spec_value
+        values[difference.field + '_current'] = difference.current_value
+    return values
+
+
+def at_rest(code, operation, outcome, finding, differences, reason=None):
+    """Alert what a command found of a server at rest, or did about it.
+
+    :param code: FOUND, HEALED or NOT_HEALED
+    :param operation: name of the command
+    :param outcome: its name in the line
+    :param finding: nova_specguard.audit.audit.Finding of the server
+    :param differences: the differences that this outcome is about
+    :param reason: why it was not healed
+    """
+    LOG.log(_LEVELS[code], '%s', line(code, {
+        'operation': operation, 'outcome': outcome,
+        'instance': finding.instance_uuid, 'project': finding.project_id,
+        **_observed(differences), 'cell': finding.cell, 'reason': reason,
+        'service': 'nova-specguard'}))
 
 
 class Reporter:
@@ -193,19 +229,12 @@ class Reporter:
             return
         with self._lock:
             self._counts[outcome] += 1
-        values = {
+        self._log_incident(code, {
             'operation': finding.operation, 'outcome': outcome,
             'instance': current.uuid, 'project': current.project_id,
-            'fields': ','.join(d.field for d in differences),
-            'classes': ','.join(d.drift_class.name for d in differences),
-            'severity': min((d.drift_class.severity for d in differences),
-                            key=base.SEVERITIES.index)}
-        for difference in differences:
-            values[difference.field + '_spec'] = difference.spec_value
-            values[difference.field + '_current'] = difference.current_value
-        values.update(cell=finding.cell, request_id=context.request_id,
-                      service=self.service)
-        self._log_incident(code, values, context)
+            **_observed(differences), 'cell': finding.cell,
+            'request_id': context.request_id, 'service': self.service},
+            context)
 
     def unverifiable(self, outcome, context, spec, finding, operation):
         """Alert that a request could not be checked.

@@ -78,3 +78,9 @@ class DatabaseUnreadable(SpecGuardException):
     """
 
     msg_fmt = _('%(database)s could not be read: %(cause)s')
+
+
+class NotRepairable(SpecGuardException):
+    """A row is left as it is."""
+
+    msg_fmt = _('%(reason)s')

@@ -125,14 +125,11 @@ def enforce(finding, options, may_correct, may_refuse=True):
     # What cannot be told apart from a server that is just being changed, by a
     # database node that lags behind or by an operator, is left as it is.
     if options.correct and finding.operation != Operation.UNKNOWN:
-        possible = [d for d in enforced
-                    if d.is_correctable and may_correct(d)]
-        linked = [d for d in finding.differences
-                  if d.shapes_others or d.is_derived]
-        # All of them or none: half a correction asks for a host that neither
-        # flavor has, and an evacuation that finds none leaves ERROR.
-        held_back = () if all(d in possible for d in linked) else linked
-        correct = tuple(d for d in possible if d not in held_back)
+        # Half a correction asks for a host that neither flavor has, and an
+        # evacuation that finds none leaves ERROR.
+        correct = fields.unmixed(
+            [d for d in enforced if d.is_correctable and may_correct(d)],
+            finding.differences)
     left = tuple(d for d in enforced if d not in correct)
     refuse = ()
     if may_refuse and _is_refusable(finding.operation, options):

@@ -16,16 +16,35 @@ import collections
 import os
 import tempfile
 
+from nova_specguard.audit import classes
 from nova_specguard.audit import server as audit_server
+from nova_specguard import fields
 from nova_specguard import reader
 
 COLUMNS = ('instance_uuid', 'cell', 'project_id', 'host', 'field',
            'drift_class', 'severity', 'spec_value', 'current_value', 'state',
            'operation', 'cause', 'heal')
-# What fits on a terminal.
-TABLE_COLUMNS = ('instance_uuid', 'cell', 'host', 'field', 'drift_class',
-                 'severity', 'spec_value', 'current_value', 'state')
 SUMMARY_COLUMNS = ('drift_class', 'field', 'severity', 'servers')
+
+CLASS_NAMES = tuple(sorted(
+    drift_class.name for known in (
+        *(field.CLASSES for field in fields.FIELDS),
+        *classes.CLASSES.values())
+    for drift_class in known))
+
+_ADVICE = {
+    classes.ALLOCATION_OTHER:
+        'nova-manage placement heal_allocations --instance %(uuid)s --force',
+    classes.MIGRATION_STUCK:
+        'set its state, and look for what the migration holds: '
+        'nova-manage placement audit --verbose',
+    classes.STASHED_FLAVOR: 'nothing: the next resize overwrites it',
+    classes.SPEC_MISSING:
+        'nova has no tool for it: put the row back from a backup',
+    classes.SPEC_ORPHAN: 'nothing: no server uses it',
+    fields.image.AMBIGUOUS:
+        'rebuild it to the image that is on its disk',
+}
 
 _METRICS = (
     ('nova_specguard_audit_drifts', 'Servers by what was found.'),
@@ -61,6 +80,37 @@ def heal(finding):
     if not finding.difference.is_correctable:
         return 'report'
     return ('repair' if finding.state == audit_server.IDLE else 'wait')
+
+
+def is_drift(finding):
+    """Whether anything has to be done about a finding.
+
+    Nova overwrites what a failed resize left beside the flavor.
+    """
+    return finding.difference.drift_class is not classes.STASHED_FLAVOR
+
+
+def advice(finding):
+    """What a person can do about what heal does not repair.
+
+    :param finding: Finding
+    :returns: text
+    """
+    drift_class = finding.difference.drift_class
+    return _ADVICE.get(drift_class, 'see %s in the reference' %
+                       drift_class.name) % {'uuid': finding.instance_uuid}
+
+
+def by_server(found):
+    """The findings of each server.
+
+    :param found: iterable of Finding
+    :returns: list of lists of Finding, in the order found
+    """
+    servers = {}
+    for finding in found:
+        servers.setdefault(finding.instance_uuid, []).append(finding)
+    return list(servers.values())
 
 
 def summary(findings):

@@ -112,19 +112,34 @@ def _is_suspicious(data):
     return False
 
 
+def versions(primitive):
+    """The versions of the objects in a primitive.
+
+    :param primitive: anything that JSON can say
+    :returns: dict of name to version
+    """
+    return dict(_objects(primitive))
+
+
 def _newer(primitive):
     """Find what this nova does not know.
 
     :returns: (object and version that is stored, and that this nova has), or
         None
     """
+    for name, version in _objects(primitive):
+        newest = _newest_if_unknown(name, version)
+        if newest:
+            return '%s %s' % (name, version), newest
+    return None
+
+
+def _objects(primitive):
+    """Name and version of each object in a primitive."""
     found = [primitive]
     for value in found:
         if value.__class__ is dict and NAME in value:
-            name, version = str(value[NAME]), str(value.get(VERSION))
-            newest = _newest_if_unknown(name, version)
-            if newest:
-                return '%s %s' % (name, version), newest
+            yield str(value[NAME]), str(value.get(VERSION))
             value = value.get(DATA)
         if value.__class__ is dict:
             value = value.values()
@@ -132,7 +147,6 @@ def _newer(primitive):
             continue
         found.extend(inner for inner in value
                      if inner.__class__ in (dict, list))
-    return None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""nova-specguard: find the servers whose request spec has drifted."""
+"""nova-specguard: find and repair request specs that have drifted."""
 
 from importlib import metadata
 import logging
@@ -19,14 +19,25 @@ import sys
 
 from cliff import app
 from cliff import commandmanager
+import nova.conf
 from nova import config
 from nova import objects
 from oslo_config import cfg
+from oslo_log import log as oslo_logging
 
+from nova_specguard import alerts
 from nova_specguard.cmd import audit
 from nova_specguard.cmd import errors
+from nova_specguard.cmd import heal
+from nova_specguard.cmd import restore
 
-COMMANDS = {'audit': audit.Audit}
+COMMANDS = {'audit': audit.Audit, 'heal': heal.Heal,
+            'restore': restore.Restore}
+
+CONF = nova.conf.CONF
+# Without any of these, oslo.log would write to stderr.
+_DESTINATIONS = ('log_config_append', 'log_file', 'log_dir', 'use_syslog',
+                 'use_journal')
 
 # user:password@ of a URL
 _SECRET = re.compile(r'(?<=://)[^\s/@]*(?:@[^\s/@]*)*@')
@@ -70,6 +81,9 @@ class App(app.App):
         super().configure_logging()
         for handler in logging.getLogger().handlers:
             handler.setFormatter(_Formatter(self.CONSOLE_MESSAGE_FORMAT))
+            # The command's own output says the same.
+            handler.addFilter(
+                lambda record: record.name != alerts.LOGGER)
         if not self.options.debug:
             # What goes wrong in these comes back as an exception.
             for name in ('nova', 'oslo', 'oslo_config', 'oslo_db',
@@ -108,7 +122,22 @@ class App(app.App):
         for path in self.options.config_dir:
             arguments += ['--config-dir', path]
         config.parse_args(arguments)
+        self._log_alerts()
         objects.register_all()
+
+    def _log_alerts(self):
+        """Have alerts go where the configuration sends nova's logs."""
+        logging.getLogger(alerts.LOGGER).setLevel(logging.INFO)
+        if not any(getattr(CONF, name) for name in _DESTINATIONS):
+            return
+        root = logging.getLogger()
+        console = list(root.handlers)
+        try:
+            oslo_logging.setup(CONF, self.NAME)
+        except (OSError, oslo_logging.LogConfigError) as exc:
+            self.LOG.warning('Alerts are not logged: %s', exc)
+        for handler in console:
+            root.addHandler(handler)
 
     def interact(self):
         """There is no shell: without a command, say which there are."""

@@ -80,6 +80,24 @@ def differences(spec, current, operation, options):
     return tuple(difference for difference in found if difference is not None)
 
 
+def unmixed(chosen, differences):
+    """Leave out what would make a mixture of two flavors or images.
+
+    What others are derived from, and what is derived, is put right as a
+    whole or not at all: a mixture asks for a host that neither has.
+
+    :param chosen: list of those of the differences that can be put right
+    :param differences: all that were found
+    :returns: tuple of Difference
+    """
+    linked = [difference for difference in differences
+              if difference.shapes_others or difference.is_derived]
+    if all(difference in chosen for difference in linked):
+        linked = []
+    return tuple(difference for difference in chosen
+                 if difference not in linked)
+
+
 def apply(names, spec, current, options):
     """Put the expected values of the named fields into a request spec.
 

@@ -12,10 +12,7 @@
 
 """The command line of the audit."""
 
-import gc
-import io
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -23,16 +20,15 @@ from unittest import mock
 
 import ddt
 import fixtures
-from nova import config
 from oslo_config import cfg
 import yaml
 
 from nova_specguard.audit import audit
 from nova_specguard.audit import report
-from nova_specguard.cmd import main
 from nova_specguard.cmd import progress
 from tests.unit import builders
 from tests.unit import cloud
+from tests.unit import command
 from tests.unit import test_instances
 
 # What machine-readable rows carry by contract.
@@ -40,42 +36,7 @@ CONTRACT = ('instance_uuid', 'cell', 'project_id', 'host', 'field',
             'drift_class', 'severity', 'spec_value', 'current_value')
 
 
-class Terminal(io.StringIO):
-
-    def isatty(self):
-        return True
-
-
-class CommandTestCase(cloud.CloudTestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.parse_args = self.useFixture(
-            fixtures.MockPatchObject(config, 'parse_args')).mock
-        self.addCleanup(gc.unfreeze)
-        root = logging.getLogger()
-        self.addCleanup(root.setLevel, root.level)
-        self.addCleanup(setattr, root, 'handlers', root.handlers)
-        root.handlers = []
-        for name in ('nova', 'oslo', 'oslo_config', 'oslo_db',
-                     'oslo_messaging', 'sqlalchemy', 'stevedore'):
-            logger = logging.getLogger(name)
-            self.addCleanup(logger.setLevel, logger.level)
-
-    def run_command(self, *arguments, terminal=False):
-        """Run the program.
-
-        :returns: its exit code
-        """
-        self.stdout = io.StringIO()
-        self.stderr = Terminal() if terminal else io.StringIO()
-        # argparse and formatters write to these themselves
-        with mock.patch.object(sys, 'stdout', self.stdout):
-            with mock.patch.object(sys, 'stderr', self.stderr):
-                code = main.main(list(arguments))
-        for stream in (self.stdout, self.stderr):
-            self.assertNotIn(test_instances.PASSWORD, stream.getvalue())
-        return code
+class AuditCommandTestCase(command.CommandTestCase):
 
     def rows(self, *arguments):
         self.run_command('audit', '-f', 'json', *arguments)
@@ -83,7 +44,7 @@ class CommandTestCase(cloud.CloudTestCase):
 
 
 @ddt.ddt
-class ExitCodeTest(CommandTestCase):
+class ExitCodeTest(AuditCommandTestCase):
 
     def assert_code(self, expected, *arguments):
         self.assertEqual(expected, self.run_command('audit', *arguments),
@@ -152,7 +113,7 @@ class ExitCodeTest(CommandTestCase):
         self.assertNotEqual('', self.stdout.getvalue())
 
 
-class OutputTest(CommandTestCase):
+class OutputTest(AuditCommandTestCase):
 
     def setUp(self):
         super().setUp()

@@ -1,0 +1,165 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What the commands have in common that begin with an audit."""
+
+import argparse
+import gc
+
+from cliff import lister
+from nova import context
+from oslo_utils import uuidutils
+
+from nova_specguard.audit import api_rows
+from nova_specguard.audit import audit
+from nova_specguard.audit import selection
+from nova_specguard.cmd import errors
+from nova_specguard.cmd import progress
+from nova_specguard import conf
+from nova_specguard import exception
+
+STOPPED = 1
+UNREADABLE = 2
+DRIFT = 3
+
+_DAY = 24 * 60 * 60
+
+
+class AuditCommand(lister.Lister):
+    """A command over servers that are selected and audited."""
+
+    # What fits on a terminal.
+    TABLE_COLUMNS = ()
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--cell', action='append', default=[], metavar='CELL',
+            help='Name or UUID of a cell, can be repeated.')
+        parser.add_argument(
+            '--instance', action='append', default=[], metavar='UUID',
+            type=instance_uuid, help='UUID of a server, can be repeated.')
+        parser.add_argument(
+            '--project', action='append', default=[], metavar='PROJECT',
+            help='Id of a project, can be repeated.')
+        parser.add_argument(
+            '--host', action='append', default=[], metavar='HOST',
+            help='Name of a compute service, can be repeated.')
+        parser.add_argument(
+            '--field', action='append', default=[], metavar='FIELD',
+            choices=selection.FIELDS,
+            help='This field only, can be repeated: %s.'
+                 % ', '.join(selection.FIELDS))
+        parser.add_argument(
+            '--max-count', type=_positive, metavar='N',
+            help='Look at N servers at most.')
+        parser.add_argument(
+            '--stuck-after', type=_positive, default=_DAY, metavar='SECONDS',
+            help='How long a server or migration may be in the middle of an '
+                 'operation without a change (default: %(default)s).')
+        return parser
+
+    def run(self, parsed_args):
+        self._choose_columns(parsed_args)
+        super().run(parsed_args)
+        return self._exit_code
+
+    def columns(self, parsed_args):
+        """The columns that there are.
+
+        :returns: tuple of names
+        """
+        raise NotImplementedError
+
+    def audit(self, parsed_args, with_allocations=False):
+        """Audit the selected servers.
+
+        :returns: (Audit that has run, list of Finding)
+        :raises CommandError: if there is no such cell or server
+        """
+        running = audit.Audit(
+            _selection(parsed_args), conf.options(), parsed_args.stuck_after,
+            with_allocations)
+        _check(running.selection)
+        # All that nova has imported stays: it need not be searched for garbage
+        # once for every few thousand rows.
+        gc.freeze()
+        bar = progress.Bar(self.app.stderr)
+        found = list(running.run(
+            lambda: bar.show(running.done, running.total)))
+        bar.clear()
+        for text in running.unreadable:
+            self.app.LOG.error(text)
+        return running, found
+
+    def _choose_columns(self, parsed_args):
+        columns = self.columns(parsed_args)
+        for column in parsed_args.columns:
+            if column not in columns:
+                raise errors.CommandError('no column %r, only %s' % (
+                    column, ', '.join(columns)))
+        if not parsed_args.columns and parsed_args.formatter == 'table':
+            parsed_args.columns = [
+                column for column in columns
+                if column in self.TABLE_COLUMNS] or list(columns)
+
+    def end(self, running, is_drift_left):
+        """Set with what the program ends.
+
+        :param running: Audit that has run
+        """
+        self._exit_code = (
+            UNREADABLE if running.unreadable else DRIFT if is_drift_left
+            else STOPPED if running.has_more else 0)
+
+
+def instance_uuid(text):
+    """Type of an argument.
+
+    :raises ArgumentTypeError: if it is none
+    """
+    if not uuidutils.is_uuid_like(text):
+        raise argparse.ArgumentTypeError('%r is no UUID' % text)
+    return text
+
+
+def _positive(text):
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError('%r is not above 0' % text)
+    return int(text)
+
+
+def _selection(parsed_args):
+    return selection.Selection(
+        cells=frozenset(parsed_args.cell),
+        instances=frozenset(parsed_args.instance),
+        projects=frozenset(parsed_args.project),
+        hosts=frozenset(parsed_args.host),
+        fields=frozenset(parsed_args.field),
+        max_count=parsed_args.max_count)
+
+
+def _check(selected):
+    """What was misspelled would otherwise look like a healthy cloud.
+
+    :raises CommandError: if there is no such cell or server
+    """
+    try:
+        cells = api_rows.cells(context.get_admin_context())
+        servers = api_rows.known(selected.instances)
+    except exception.DatabaseUnreadable:
+        # the audit will say so
+        return
+    for cell in selected.cells:
+        if not any(cell in (known.name, known.uuid) for known in cells):
+            raise errors.CommandError('no cell %s' % cell)
+    for uuid in selected.instances - servers:
+        raise errors.CommandError('no server %s' % uuid)

@@ -1,0 +1,67 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Running nova-specguard in the test's process."""
+
+import gc
+import io
+import logging
+import sys
+from unittest import mock
+
+import fixtures
+from nova import config
+from oslo_config import cfg
+from oslo_log import log as oslo_logging
+
+from nova_specguard.cmd import main
+from tests.unit import cloud
+from tests.unit import test_instances
+
+
+class Terminal(io.StringIO):
+
+    def isatty(self):
+        return True
+
+
+class CommandTestCase(cloud.CloudTestCase):
+
+    def setUp(self):
+        super().setUp()
+        oslo_logging.register_options(cfg.CONF)
+        self.parse_args = self.useFixture(
+            fixtures.MockPatchObject(config, 'parse_args')).mock
+        self.addCleanup(gc.unfreeze)
+        root = logging.getLogger()
+        self.addCleanup(root.setLevel, root.level)
+        self.addCleanup(setattr, root, 'handlers', root.handlers)
+        root.handlers = []
+        for name in ('nova', 'oslo', 'oslo_config', 'oslo_db',
+                     'oslo_messaging', 'sqlalchemy', 'stevedore'):
+            logger = logging.getLogger(name)
+            self.addCleanup(logger.setLevel, logger.level)
+
+    def run_command(self, *arguments, terminal=False):
+        """Run the program.
+
+        :returns: its exit code
+        """
+        self.stdout = io.StringIO()
+        self.stderr = Terminal() if terminal else io.StringIO()
+        # argparse and formatters write to these themselves
+        with mock.patch.object(sys, 'stdout', self.stdout):
+            with mock.patch.object(sys, 'stderr', self.stderr):
+                code = main.main(list(arguments))
+        for stream in (self.stdout, self.stderr):
+            self.assertNotIn(test_instances.PASSWORD, stream.getvalue())
+        return code
