@@ -1,0 +1,270 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The command lines of heal and restore."""
+
+import json
+import os
+from unittest import mock
+
+import ddt
+import fixtures
+
+from nova_specguard import alerts
+from nova_specguard.audit import healer
+from nova_specguard.audit import spec_row
+from nova_specguard import exception
+from tests.unit import builders
+from tests.unit import cloud
+from tests.unit import command
+from tests.unit import test_instances
+
+
+class HealTestCase(command.CommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'journal')
+        self.alerts = self.useFixture(fixtures.FakeLogger(alerts.LOGGER))
+        self.cell.add(cloud.reported_case())
+        self.before = self.text()
+
+    def text(self, uuid=builders.UUID):
+        return spec_row.read(self.context, uuid)
+
+    def heal(self, *arguments):
+        """Run heal without a question.
+
+        :returns: (exit code, rows)
+        """
+        code = self.run_command('heal', '-f', 'json', '--yes', '--journal',
+                                self.path, *arguments)
+        return code, json.loads(self.stdout.getvalue() or 'null')
+
+    def restore(self, *arguments):
+        code = self.run_command('restore', '-f', 'json', self.path,
+                                *arguments)
+        return code, [row['outcome']
+                      for row in json.loads(self.stdout.getvalue() or '[]')]
+
+
+@ddt.ddt
+class HealTest(HealTestCase):
+
+    def outcomes(self, rows):
+        return {row['drift_class']: row['outcome'] for row in rows}
+
+    def test_reported_case(self):
+        code, rows = self.heal()
+        self.assertEqual(
+            {'flavor-other': 'healed', 'stashed-flavor': 'left'},
+            self.outcomes(rows))
+        self.assertEqual(0, code)
+        self.assertEqual(0, self.run_command('audit'))
+        self.assertNotEqual(self.before, self.text())
+
+    def test_diff_names_the_flavor_and_nothing_else(self):
+        _code, rows = self.heal()
+        diff, = [row['diff'] for row in rows if row['diff']]
+        changed = {line[1:].split(':')[0].strip(' "')
+                   for line in diff.splitlines()
+                   if line[0] in '+-' and line[:3] not in ('+++', '---')}
+        self.assertLessEqual(changed, {
+            'id', 'name', 'flavorid', 'root_gb', 'created_at', 'updated_at',
+            'description', 'extra_specs', 'quota', 'os', 'hw', 'trait'})
+        self.assertLessEqual({'id', 'name', 'flavorid', 'root_gb'}, changed)
+
+    def test_dry_run(self):
+        code, rows = self.heal('--dry-run')
+        self.assertEqual('would be healed',
+                         self.outcomes(rows)['flavor-other'])
+        self.assertIn('+ ', rows[0]['diff'])
+        self.assertEqual(3, code)
+        self.assertEqual(self.before, self.text())
+        self.assertFalse(os.path.exists(self.path))
+        self.assertEqual('', self.alerts.output)
+
+    def test_diff_in_front_of_the_table(self):
+        self.run_command('heal', '--dry-run')
+        output = self.stdout.getvalue()
+        self.assertTrue(output.startswith(
+            '--- request spec of %s\n+++ repaired\n' % builders.UUID), output)
+        self.assertIn('| would be healed |', output)
+
+    def test_nothing_found(self):
+        self.heal()
+        os.unlink(self.path)
+        self.assertEqual(
+            (0, []), self.heal('--class', 'flavor-other'))
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_selection(self):
+        for arguments in (('--field', 'image'), ('--class', 'project'),
+                          ('--host', 'elsewhere'), ('--project', 'other')):
+            self.assertEqual((0, []), self.heal(*arguments))
+        code, rows = self.heal('--class', 'flavor-other')
+        self.assertEqual((0, {'flavor-other': 'healed'}),
+                         (code, self.outcomes(rows)))
+
+    def test_what_it_leaves(self):
+        row = cloud.healthy()
+        row['request_spec'] = '{'
+        other = self.cell.add(row)
+        code, rows = self.heal()
+        self.assertEqual(3, code)
+        left, = [row for row in rows if row['instance_uuid'] == other]
+        self.assertEqual(('spec-unreadable', 'left'),
+                         (left['drift_class'], left['outcome']))
+        self.assertTrue(left['reason'])
+        self.assertIn('SPECGUARD-303 operation=heal outcome=left instance=%s'
+                      % other, self.alerts.output)
+
+    def test_alert_of_what_was_healed(self):
+        self.heal()
+        self.assertIn(
+            'SPECGUARD-302 operation=heal outcome=healed instance=%s '
+            'project=16e980bb63b4415694dd2130f5977b8b fields=flavor '
+            'classes=flavor-other severity=warning flavor_spec="id=831'
+            % builders.UUID, self.alerts.output)
+        self.assertNotIn('SPECGUARD-303', self.alerts.output)
+
+    def test_server_that_changes_meanwhile(self):
+        with mock.patch.object(
+                healer.Healer, 'carry_out',
+                side_effect=exception.NotRepairable(reason='a reason')):
+            code, rows = self.heal()
+        self.assertEqual(3, code)
+        self.assertEqual(('left', 'a reason'),
+                         (rows[0]['outcome'], rows[0]['reason']))
+        self.assertIn('reason="a reason"', self.alerts.output)
+
+    def test_cell_that_cannot_be_read(self):
+        self.cell.add_mapping('gone', test_instances.URL.replace(
+            'mysql+pymysql', 'sqlite').replace('a-host/nova', '/nowhere/x'))
+        code, rows = self.heal()
+        self.assertEqual(2, code)
+        self.assertEqual('healed', self.outcomes(rows)['flavor-other'])
+
+    def test_journal_that_exists(self):
+        with open(self.path, 'w'):
+            pass
+        code, _rows = self.heal()
+        self.assertEqual(127, code)
+        self.assertIn('cannot write the journal', self.stderr.getvalue())
+        self.assertEqual(self.before, self.text())
+
+    def test_disk_that_is_full(self):
+        with mock.patch.object(os, 'fsync', side_effect=[
+                None, OSError(28, 'No space left on device')]):
+            code, rows = self.heal()
+        self.assertEqual(3, code)
+        self.assertIn('No space left', rows[0]['reason'])
+        self.assertEqual(self.before, self.text())
+
+    def test_journal_is_named(self):
+        self.heal()
+        self.assertIn(self.path, self.stderr.getvalue())
+
+    def test_default_journal(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(os.path.dirname(self.path))
+        self.assertEqual(0, self.run_command('heal', '--yes'))
+        name, = os.listdir('.')
+        self.assertRegex(name, r'^nova-specguard-heal-\d{8}T\d{6}Z\.jsonl$')
+
+    def test_nobody_to_ask(self):
+        self.useFixture(fixtures.MonkeyPatch('sys.stdin', mock.Mock(
+            isatty=lambda: False)))
+        self.assertEqual(127, self.run_command('heal'))
+        self.assertIn('give --yes', self.stderr.getvalue())
+        self.assertEqual(self.before, self.text())
+
+    @ddt.data(('y\n', 0), ('yes\n', 0), ('\n', 3), ('n\n', 3), ('', 3))
+    @ddt.unpack
+    def test_question(self, answer, code):
+        self.useFixture(fixtures.MonkeyPatch('sys.stdin', mock.Mock(
+            isatty=lambda: True, readline=lambda: answer)))
+        self.assertEqual(code, self.run_command(
+            'heal', '--journal', self.path), self.stderr.getvalue())
+        self.assertIn('Repair 1 servers? [y/N]', self.stderr.getvalue())
+        self.assertEqual(code == 3, self.before == self.text())
+
+    def test_bad_arguments(self):
+        for arguments in (('--class', 'x'), ('--instance', 'x'),
+                          ('--cell', 'x'), ('-c', 'x')):
+            self.assertEqual(127, self.run_command(
+                'heal', '--dry-run', *arguments), arguments)
+
+
+class RestoreTest(HealTestCase):
+
+    def test_exact_bytes(self):
+        self.heal()
+        self.assertEqual((0, ['restored']), self.restore())
+        self.assertEqual(self.before, self.text())
+
+    def test_twice(self):
+        self.heal()
+        self.restore()
+        self.assertEqual((0, ['as it was before']), self.restore())
+        self.assertEqual(self.before, self.text())
+
+    def test_dry_run(self):
+        self.heal()
+        healed = self.text()
+        self.assertEqual((0, ['would be restored']),
+                         self.restore('--dry-run'))
+        self.assertEqual(healed, self.text())
+
+    def test_what_nova_has_saved_since_stays(self):
+        self.heal()
+        saved = self.text() + ' '
+        spec_row.replace(self.context, builders.UUID, self.text(), saved)
+        self.assertEqual(
+            (3, ['not restored: nova has saved it since']), self.restore())
+        self.assertEqual(saved, self.text())
+
+    def test_server_that_is_gone(self):
+        self.heal()
+        with mock.patch.object(spec_row, 'read', return_value=None):
+            self.assertEqual(
+                (3, ['not restored: its request spec is gone']),
+                self.restore())
+
+    def test_one_server(self):
+        other = self.cell.add({
+            **cloud.reported_case(),
+            'instance': {**cloud.reported_case()['instance'],
+                         'uuid': builders.OTHER_UUID}})
+        self.heal()
+        healed = self.text(other)
+        self.assertEqual((0, ['restored']),
+                         self.restore('--instance', builders.UUID))
+        self.assertEqual(self.before, self.text())
+        self.assertEqual(healed, self.text(other))
+
+    def test_server_that_is_not_in_the_journal(self):
+        self.heal()
+        self.assertEqual(127, self.restore(
+            '--instance', builders.GROUP)[0])
+
+    def test_no_journal(self):
+        self.assertEqual(127, self.restore()[0])
+        self.assertIn('cannot read', self.stderr.getvalue())
+        with open(self.path, 'w') as journal:
+            journal.write('x\n')
+        self.assertEqual(127, self.restore()[0])
+        self.assertIn('line 1', self.stderr.getvalue())
+
+    def test_no_argument(self):
+        self.assertEqual(127, self.run_command('restore'))
+        self.assertIn('JOURNAL', self.stderr.getvalue())
