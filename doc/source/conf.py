@@ -14,6 +14,7 @@ project = 'nova-specguard'
 author = 'nova-specguard contributors'
 
 extensions = [
+    'cliff.sphinxext',
     'sphinx.ext.autodoc',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
@@ -23,5 +24,12 @@ config_generator_config_file = [
     ('../../etc/oslo-config-generator/nova-specguard.conf',
      '_static/nova-specguard'),
 ]
+
+autoprogram_cliff_app_dist_name = 'nova-specguard'
+# those of cliff, which all commands have
+autoprogram_cliff_ignored = [
+    '--help', '--format', '--column', '--quote', '--noindent', '--max-width',
+    '--fit-width', '--print-empty', '--sort-column', '--sort-ascending',
+    '--sort-descending']
 
 html_theme = 'alabaster'

@@ -64,7 +64,7 @@ class AuditCommand(lister.Lister):
         parser.add_argument(
             '--stuck-after', type=_positive, default=_DAY, metavar='SECONDS',
             help='How long a server or migration may be in the middle of an '
-                 'operation without a change (default: %(default)s).')
+                 'operation without a change (default: %d).' % _DAY)
         return parser
 
     def run(self, parsed_args):

@@ -26,13 +26,7 @@ from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
 from nova_specguard import alerts
-from nova_specguard.cmd import audit
 from nova_specguard.cmd import errors
-from nova_specguard.cmd import heal
-from nova_specguard.cmd import restore
-
-COMMANDS = {'audit': audit.Audit, 'heal': heal.Heal,
-            'restore': restore.Restore}
 
 CONF = nova.conf.CONF
 # Without any of these, oslo.log would write to stderr.
@@ -56,11 +50,10 @@ class App(app.App):
     NAME = 'nova-specguard'
 
     def __init__(self, **streams):
-        manager = commandmanager.CommandManager('nova_specguard.commands')
-        for name, command in COMMANDS.items():
-            manager.add_command(name, command)
         super().__init__(
-            description=__doc__, version=_version(), command_manager=manager,
+            description=__doc__, version=_version(),
+            command_manager=commandmanager.CommandManager(
+                'nova_specguard.commands'),
             deferred_help=True, **streams)
         self._error = None
 
