@@ -13,15 +13,12 @@
 """Servers as raw rows, in an API database and two cells."""
 
 import json
-import os
 
-import fixtures
 from nova import context as nova_context
 from nova.db.api import api as api_db
 from nova.db.api import models as api_models
 from nova.db.main import api as main_db
 from nova.db.main import models
-from nova.tests import fixtures as nova_fixtures
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
@@ -72,11 +69,7 @@ class Cloud(test_instances.Cell):
 
     def _setUp(self):
         super()._setUp()
-        url = 'sqlite:///%s' % os.path.join(
-            self.useFixture(fixtures.TempDir()).path, 'cell2.sqlite')
-        self.useFixture(nova_fixtures.Database(
-            database='main', connection=url))
-        self.other = self.add_mapping('cell2', url)
+        self.other = self.add_cell('cell2')
 
     def insert(self, model, cell=None, **values):
         """Insert a row, into a cell or else the API database."""

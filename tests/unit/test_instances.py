@@ -59,19 +59,30 @@ class Cell(fixtures.Fixture):
     """
 
     def _setUp(self):
+        self.use_databases()
+        self.context = nova_context.get_admin_context()
+        self.mapping = self.add_cell('cell1')
+
+    def use_databases(self):
+        """The API database, and the default one."""
         self.useFixture(nova_fixtures.Database(database='api'))
         self.useFixture(nova_fixtures.Database(database='main'))
+
+    def add_cell(self, name):
+        """A cell with a database of its own.
+
+        :returns: nova.objects.CellMapping
+        """
         url = 'sqlite:///%s' % os.path.join(
-            self.useFixture(fixtures.TempDir()).path, 'cell1.sqlite')
+            self.useFixture(fixtures.TempDir()).path, name + '.sqlite')
         self.useFixture(nova_fixtures.Database(
             database='main', connection=url))
-        self.context = nova_context.get_admin_context()
-        self.mapping = self.add_mapping('cell1', url)
+        return self.add_mapping(name, url)
 
-    def add_mapping(self, name, url):
+    def add_mapping(self, name, url, uuid=None):
         # nova remembers cells by uuid for as long as the process lives.
         mapping = objects.CellMapping(
-            self.context, uuid=uuidutils.generate_uuid(), name=name,
+            self.context, uuid=uuid or uuidutils.generate_uuid(), name=name,
             transport_url='none:///', database_connection=url)
         mapping.create()
         return mapping
