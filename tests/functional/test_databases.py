@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The audit on real database servers."""
+"""Audit, heal and restore on real database servers."""
 
 import uuid
 
@@ -22,6 +22,8 @@ import testtools
 from tests import databases
 from tests.unit import cloud
 from tests.unit import test_audit
+from tests.unit import test_audit_healer
+from tests.unit import test_cmd_heal
 
 
 class Cloud(cloud.Cloud):
@@ -80,6 +82,7 @@ def _on_each(case):
 for case in (test_audit.ReportedCaseTest, test_audit.RowsTest,
              test_audit.SpecsTest, test_audit.InstancesTest,
              test_audit.StateTest, test_audit.SelectionTest,
-             test_audit.UnreadableTest):
+             test_audit.UnreadableTest, test_audit_healer.WrittenTest,
+             test_audit_healer.ConcurrencyTest, test_cmd_heal.RestoreTest):
     _on_each(case)
 del case
