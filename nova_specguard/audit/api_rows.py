@@ -69,7 +69,7 @@ def count(cell_ids, selection):
     query = _selected(
         sa.select(sa.func.count()).select_from(_MAPPINGS)
         .where(_MAPPINGS.c.cell_id.in_(cell_ids)), selection)
-    return _rows(query)[0][0]
+    return execute(query)[0][0]
 
 
 def known(uuids):
@@ -77,8 +77,8 @@ def known(uuids):
 
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    rows = _rows(sa.select(_MAPPINGS.c.instance_uuid)
-                 .where(_MAPPINGS.c.instance_uuid.in_(uuids)))
+    rows = execute(sa.select(_MAPPINGS.c.instance_uuid)
+                   .where(_MAPPINGS.c.instance_uuid.in_(uuids)))
     return {row[0] for row in rows}
 
 
@@ -119,7 +119,7 @@ def specs_without_mapping(after, limit):
         there was none)
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    rows = _rows(
+    rows = execute(
         sa.select(_SPECS.c.id, _SPECS.c.instance_uuid, _MAPPINGS.c.id)
         .select_from(_SPECS.outerjoin(
             _MAPPINGS,
@@ -135,7 +135,7 @@ def has_spec_without_mapping(uuid):
 
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    return bool(_rows(
+    return bool(execute(
         sa.select(_SPECS.c.id).where(
             _SPECS.c.instance_uuid == uuid,
             ~sa.exists().where(_MAPPINGS.c.instance_uuid == uuid))))
@@ -147,7 +147,7 @@ def zones():
     :returns: (dict of host to zone, set of the zones that aggregates have)
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    rows = _rows(
+    rows = execute(
         sa.select(_METADATA.c.value, _HOSTS.c.host)
         .select_from(_METADATA.outerjoin(
             _HOSTS, _HOSTS.c.aggregate_id == _METADATA.c.aggregate_id))
@@ -183,7 +183,7 @@ def _selected(query, selection):
 
 def _mapped(query, limit=None):
     found = {}
-    rows = _rows(query)
+    rows = execute(query)
     for mapping_id, uuid, project_id, spec, group in rows:
         groups = (group,) if group else ()
         if mapping_id in found:
@@ -196,7 +196,13 @@ def _mapped(query, limit=None):
     return mapped
 
 
-def _rows(query):
+def execute(query):
+    """Read rows.
+
+    :param query: SQLAlchemy's select
+    :returns: list of rows
+    :raises DatabaseUnreadable: if the API database cannot be read
+    """
     with reading.of(NAME):
         with api_db.get_engine().connect() as connection:
             return connection.execute(query).all()

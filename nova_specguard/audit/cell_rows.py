@@ -60,7 +60,13 @@ class Cell:
         self.name = name
         self._context = context
 
-    def _rows(self, query):
+    def execute(self, query):
+        """Read rows.
+
+        :param query: SQLAlchemy's select
+        :returns: list of rows
+        :raises DatabaseUnreadable: if the cell cannot be read
+        """
         with reading.of(self.name):
             engine = main_db.get_engine(context=self._context)
             with engine.connect() as connection:
@@ -72,7 +78,7 @@ class Cell:
         :returns: dict of UUID to Row
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        rows = self._rows(
+        rows = self.execute(
             sa.select(*(_INSTANCES.c[name] for name in _COLUMNS),
                       *(_EXTRA.c[name] for name in _EXTRA_COLUMNS))
             .select_from(_INSTANCES.outerjoin(
@@ -88,7 +94,7 @@ class Cell:
         :raises DatabaseUnreadable: if the cell cannot be read
         """
         found = {}
-        for uuid, key, value in self._rows(
+        for uuid, key, value in self.execute(
                 sa.select(_METADATA.c.instance_uuid, _METADATA.c.key,
                           _METADATA.c.value)
                 .where(_METADATA.c.instance_uuid.in_(uuids),
@@ -104,7 +110,7 @@ class Cell:
         :returns: dict of UUID to ``volume``, ``local`` or None
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        return dict(map(tuple, self._rows(
+        return dict(map(tuple, self.execute(
             sa.select(_DEVICES.c.instance_uuid, _DEVICES.c.destination_type)
             .where(_DEVICES.c.instance_uuid.in_(uuids),
                    _DEVICES.c.deleted == 0, _DEVICES.c.boot_index == 0))))
@@ -125,7 +131,7 @@ class Cell:
             of its resource provider
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        return {(host, name): uuid for uuid, host, name in self._rows(
+        return {(host, name): uuid for uuid, host, name in self.execute(
             sa.select(_NODES.c.uuid, _NODES.c.host,
                       _NODES.c.hypervisor_hostname)
             .where(_NODES.c.deleted == 0))}
@@ -150,7 +156,7 @@ class Cell:
 
     def _migrations(self, condition):
         columns = (_MIGRATIONS.c[name] for name in Migration._fields)
-        return [Migration._make(row) for row in self._rows(
+        return [Migration._make(row) for row in self.execute(
             sa.select(*columns)
             .where(_MIGRATIONS.c.deleted == 0,
                    _MIGRATIONS.c.status.not_in(_ENDED), condition)

@@ -30,7 +30,7 @@ STOPPED = 1
 UNREADABLE = 2
 DRIFT = 3
 
-_DAY = 24 * 60 * 60
+DAY = 24 * 60 * 60
 
 
 class AuditCommand(lister.Lister):
@@ -62,9 +62,9 @@ class AuditCommand(lister.Lister):
             '--max-count', type=_positive, metavar='N',
             help='Look at N servers at most.')
         parser.add_argument(
-            '--stuck-after', type=_positive, default=_DAY, metavar='SECONDS',
+            '--stuck-after', type=_positive, default=DAY, metavar='SECONDS',
             help='How long a server or migration may be in the middle of an '
-                 'operation without a change (default: %d).' % _DAY)
+                 'operation without a change (default: %d).' % DAY)
         return parser
 
     def run(self, parsed_args):
@@ -115,10 +115,21 @@ class AuditCommand(lister.Lister):
         """Set with what the program ends.
 
         :param running: Audit that has run
+        :param is_drift_left: whether there is drift that was not repaired
         """
-        self._exit_code = (
-            UNREADABLE if running.unreadable else DRIFT if is_drift_left
-            else STOPPED if running.has_more else 0)
+        self._exit_code = exit_code(running, is_drift_left)
+
+
+def exit_code(running, is_drift_left):
+    """With what a program ends.
+
+    :param running: Audit that has run
+    """
+    if running.unreadable:
+        return UNREADABLE
+    if is_drift_left:
+        return DRIFT
+    return STOPPED if running.has_more else 0
 
 
 def instance_uuid(text):

@@ -33,13 +33,18 @@ class AuditTestCase(drifts.Drifts, base.TestCase):
         :returns: dict of UUID to set of (field, drift class)
         """
         found = {}
-        audited = audit.Audit(
-            selection.Selection(**selected), conf.options(), stuck_after,
-            with_allocations)
-        for finding in audited.run(lambda: None):
+        for finding in self.findings(
+                stuck_after, with_allocations, **selected):
             found.setdefault(finding.instance_uuid, set()).add(
                 (finding.difference.field,
                  finding.difference.drift_class.name))
+        return found
+
+    def findings(self, stuck_after=DAY, with_allocations=False, **selected):
+        audited = audit.Audit(
+            selection.Selection(**selected), conf.options(), stuck_after,
+            with_allocations)
+        found = list(audited.run(lambda: None))
         self.assertEqual([], audited.unreadable)
         self.assertEqual(0, audited.in_flight)
         return found

@@ -21,6 +21,7 @@ from nova.db.main import api as main_db
 from nova.db.main import models
 from oslo_utils import timeutils
 from oslo_utils import uuidutils
+import sqlalchemy as sa
 
 from nova_specguard.audit import audit
 from nova_specguard.audit import selection
@@ -115,6 +116,19 @@ class Cloud(test_instances.Cell):
         for group in row['groups']:
             self.add_to_group(group, uuid)
         return uuid
+
+    def change_spec_row(self, **values):
+        """Change columns of all request specs."""
+        with api_db.get_engine().begin() as connection:
+            connection.execute(sa.update(
+                api_models.RequestSpec.__table__).values(**values))
+
+    def clear_times(self, model):
+        """As rows are that other programs have written."""
+        with nova_context.target_cell(self.context, self.mapping) as context:
+            with main_db.get_engine(context=context).begin() as connection:
+                connection.execute(sa.update(model.__table__).values(
+                    created_at=None, updated_at=None))
 
 
 def _text(value):

@@ -525,7 +525,7 @@ class UnreadableTest(cloud.CloudTestCase):
 
     def test_faults_of_code_are_not_taken_for_it(self):
         with mock.patch.object(
-                api_rows, '_rows', side_effect=AttributeError()):
+                api_rows, 'execute', side_effect=AttributeError()):
             self.assertRaises(AttributeError, self.audit)
 
 
