@@ -84,13 +84,18 @@ def line(code, values):
 
 
 def _escape(value):
-    text = _mask(value)
+    text = mask(value)
     # json.dumps escapes quotes, backslashes, control characters and all that
     # is not ASCII, line separators and terminal sequences included.
     return text if _PLAIN.match(text) else json.dumps(text)
 
 
-def _mask(value):
+def mask(value):
+    """A value as text without passwords.
+
+    :param value: anything
+    :returns: str
+    """
     return strutils.mask_password(_CREDENTIALS.sub(r'\1***@', str(value)))
 
 
@@ -281,7 +286,7 @@ class Reporter:
             'operation': operation, 'outcome': 'allowed',
             'instance': instance_uuid,
             'project': reader.get(spec, 'project_id'),
-            'error': type(exc).__name__, 'message': reader.short(_mask(exc)),
+            'error': type(exc).__name__, 'message': reader.short(mask(exc)),
             'where': '%s:%s' % (where.filename.rpartition('/')[2],
                                 where.lineno),
             'request_id': getattr(context, 'request_id', None),

@@ -27,7 +27,7 @@ def of(database):
     """
     try:
         yield
-    except exception.FAULTS_OF_CODE:
+    except (exception.DatabaseUnreadable, *exception.FAULTS_OF_CODE):
         raise
     except Exception as exc:
         # Not chained: the cause's message can carry a connection URL.

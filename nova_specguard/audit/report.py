@@ -147,7 +147,7 @@ def metrics(audit, findings, now):
             drifts[key] += 1
     samples = (
         [('{cell="%s",drift_class="%s",severity="%s"}'
-          % ((_escaped(key[0]),) + key[1:]), count)
+          % ((escaped(key[0]),) + key[1:]), count)
          for key, count in sorted(drifts.items())],
         [('', audit.checked)], [('', audit.in_flight)],
         [('', len(audit.unreadable))], [('', int(now))])
@@ -159,7 +159,12 @@ def metrics(audit, findings, now):
     return '\n'.join(lines) + '\n'
 
 
-def _escaped(value):
+def escaped(value):
+    """The value of a label.
+
+    :param value: anything
+    :returns: text without its quotes
+    """
     return reader.short(value).replace('\\', r'\\').replace(
         '"', r'\"').replace('\n', r'\n')
 
