@@ -14,6 +14,7 @@ Usage: tools/test.sh [options]
     --select REGEX   only tests whose id matches
     --unit           only tests/unit
     --functional     only tests/functional
+    --endurance      only tests/endurance
 
 UPPER_CONSTRAINTS may name a constraints file. Functional tests run with
 eventlet; OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads, which
@@ -33,11 +34,12 @@ while [[ $# -gt 0 ]]; do
         --select) select=${2:?--select needs a regex}; shift 2 ;;
         --unit) suites+=(unit); shift ;;
         --functional) suites+=(functional); shift ;;
+        --endurance) suites+=(endurance); shift ;;
         --help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
     esac
 done
-[[ ${#suites[@]} -gt 0 ]] || suites=(unit functional)
+[[ ${#suites[@]} -gt 0 ]] || suites=(unit functional endurance)
 
 passed=0
 failed=0

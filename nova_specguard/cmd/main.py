@@ -80,7 +80,8 @@ class App(app.App):
         if not self.options.debug:
             # What goes wrong in these comes back as an exception.
             for name in ('nova', 'oslo', 'oslo_config', 'oslo_db',
-                         'oslo_messaging', 'sqlalchemy', 'stevedore'):
+                         'oslo_messaging', 'oslo_versionedobjects',
+                         'sqlalchemy', 'stevedore'):
                 logging.getLogger(name).setLevel(logging.CRITICAL)
 
     def run(self, argv):

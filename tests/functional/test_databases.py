@@ -12,50 +12,13 @@
 
 """Audit, heal and restore on real database servers."""
 
-import uuid
-
-from nova.db.api import api as api_db
-from nova.db.main import api as main_db
-from oslo_db.sqlalchemy import test_fixtures
 import testtools
 
 from tests import databases
-from tests.unit import cloud
+from tests import server_cloud
 from tests.unit import test_audit
 from tests.unit import test_audit_healer
 from tests.unit import test_cmd_heal
-
-
-class Cloud(cloud.Cloud):
-    """Servers as raw rows, in the databases of a server."""
-
-    server_class = None
-
-    def use_databases(self):
-        self.server = self.server_class.get()
-        self.addCleanup(self.server.empty)
-        for manager, ours in ((api_db.context_manager, self.server.api),
-                              (main_db.context_manager, self.server.default)):
-            self.useFixture(
-                test_fixtures.ReplaceEngineFacadeFixture(manager, ours))
-
-    def add_cell(self, name):
-        # Always the same uuid: nova then keeps one engine for all tests.
-        url = self.server.url('nova_' + name)
-        return self.add_mapping(
-            name, url, str(uuid.uuid5(uuid.NAMESPACE_URL, url)))
-
-
-class OnMariaDB:
-
-    class cell_fixture(Cloud):
-        server_class = databases.MariaDB
-
-
-class OnPostgreSQL:
-
-    class cell_fixture(Cloud):
-        server_class = databases.PostgreSQL
 
 
 class MissingServerTest(testtools.TestCase):
@@ -73,7 +36,7 @@ class MissingServerTest(testtools.TestCase):
 
 def _on_each(case):
     """Make the tests of a class run on each kind of server."""
-    for mixin in (OnMariaDB, OnPostgreSQL):
+    for mixin in (server_cloud.OnMariaDB, server_cloud.OnPostgreSQL):
         name = case.__name__ + mixin.__name__
         globals()[name] = type(
             name, (mixin, case), {'__module__': __name__})
