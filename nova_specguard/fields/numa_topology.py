@@ -30,8 +30,6 @@ host, so what is expected is derived from the server's flavor and image again.
 :Read by: ``NUMATopologyFilter``, ``PciPassthroughFilter``.
 """
 
-import weakref
-
 from nova import exception as nova_exception
 from nova import objects
 from nova.virt import hardware
@@ -87,35 +85,14 @@ def _expected(current):
     """
     if current.image_meta is None:
         return current.numa_topology, current.numa_topology is None
-    constraints, is_derivable = _constraints_of(
-        current.flavor, current.image_meta)
-    if is_derivable:
-        return constraints, True
-    # Rules for extra specs get stricter from release to release; a server
-    # keeps what it was booted with. Its own topology has the same layout,
-    # but also pins, which are not for a request spec.
-    return current.numa_topology, False
-
-
-# An audit compares many servers of one image, with few flavors.
-_derived = weakref.WeakKeyDictionary()
-
-
-def _constraints_of(server_flavor, image_meta):
-    """What nova derives from flavor and image, as far as it does.
-
-    :returns: (topology or None, whether nova accepts flavor and image)
-    """
-    key = tuple(str(reader.get(server_flavor, name))
-                for name in ('vcpus', 'memory_mb', 'extra_specs'))
-    by_flavor = _derived.setdefault(image_meta, {})
-    if key not in by_flavor:
-        try:
-            by_flavor[key] = hardware.numa_get_constraints(
-                _flavor_object(server_flavor), image_meta), True
-        except _UNDERIVABLE:
-            by_flavor[key] = None, False
-    return by_flavor[key]
+    try:
+        return hardware.numa_get_constraints(
+            _flavor_object(current.flavor), current.image_meta), True
+    except _UNDERIVABLE:
+        # Rules for extra specs get stricter from release to release; a server
+        # keeps what it was booted with. Its own topology has the same layout,
+        # but also pins, which are not for a request spec.
+        return current.numa_topology, False
 
 
 def _flavor_object(source):
