@@ -18,6 +18,8 @@
     reading in bulk: raw columns, since loading a RequestSpec can write
 ``stored``
     what a stored text says, and whether this nova can load it
+``alike``
+    servers that are like one with which nothing was wrong
 ``server``
     one server's rows and its state
 ``allocations``

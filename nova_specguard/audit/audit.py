@@ -20,6 +20,7 @@ import typing
 from nova import context as nova_context
 from oslo_utils import timeutils
 
+from nova_specguard.audit import alike
 from nova_specguard.audit import allocations
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import bulk
@@ -83,6 +84,7 @@ class Audit:
         self.total = 0
         self._with_allocations = with_allocations
         self._context = nova_context.get_admin_context()
+        self._clean = alike.Clean(options)
         self._zones = None
 
     @property
@@ -111,6 +113,8 @@ class Audit:
         if self._zones is None:
             return
         for cell in cells:
+            if self.is_full:
+                break
             with self._going_on():
                 yield from self._cell(cell, progress)
         if self.selection.is_whole_cloud:
@@ -139,25 +143,30 @@ class Audit:
             allocated = allocations.Allocations(self._context, cell)
             overdue = {migration.instance_uuid for migration
                        in cell.migrations_before(self.since)}
-            after = 0
-            while not self.is_full:
-                page = api_rows.page(
-                    mapping.id, self.selection, after, PAGE_SIZE)
-                if not page:
-                    break
-                after = page[-1].id
-                suspects = self._suspects(
-                    reader, page, overdue, allocated)
-                if suspects:
+            suspects = []
+            for page in self._pages(reader, mapping.id):
+                suspects += self._suspects(reader, *page, overdue, allocated)
+                if len(suspects) >= PAGE_SIZE:
                     yield from self._look_again(reader, mapping.id, suspects)
+                    suspects = []
                 progress()
+                if self.is_full:
+                    break
+            if suspects:
+                yield from self._look_again(reader, mapping.id, suspects)
 
-    def _suspects(self, reader, page, overdue, allocated):
+    def _pages(self, reader, cell_id):
+        after = 0
+        while page := api_rows.page(
+                cell_id, self.selection, after, PAGE_SIZE):
+            after = page[-1].id
+            yield page, *reader.servers(page)
+
+    def _suspects(self, reader, page, servers, lost, overdue, allocated):
         """The servers of a page with which something may be wrong.
 
         :returns: list of UUIDs
         """
-        servers, lost = reader.servers(page)
         servers = [server for server in servers
                    if self.selection.has_host(server.row.host)]
         if self.selection.max_count:
@@ -177,12 +186,15 @@ class Audit:
                 suspects.append(server.row.uuid)
             else:
                 self.in_flight += 1
-        reader.read(idle)
-        suspects.extend(
-            server.row.uuid for server in idle
-            if server.row.uuid in overdue or
-            findings.of(server, self.options) or
-            self._misallocated(server, allocated))
+        suspects.extend(server.row.uuid for server in idle
+                        if server.row.uuid in overdue)
+        clean = None if self._with_allocations else self._clean
+        for server in reader.read(idle, clean):
+            if (findings.of(server, self.options) or
+                    self._misallocated(server, allocated)):
+                suspects.append(server.row.uuid)
+            else:
+                self._clean.add(server)
         if not self.selection.hosts:
             suspects.extend(
                 mapped.uuid for mapped in lost if mapped.spec is not None)
@@ -233,9 +245,9 @@ class Audit:
                     reader.cell.name, mapped.project_id)
 
     def _specs_without_mapping(self):
-        last = 0
-        while last is not None:
-            uuids, last = api_rows.specs_without_mapping(last, PAGE_SIZE)
+        last = ''
+        while uuids := api_rows.specs_without_mapping(last, PAGE_SIZE):
+            last = uuids[-1]
             for uuid in uuids:
                 # nova deletes mapping and spec one after the other
                 if (api_rows.has_spec_without_mapping(uuid) and

@@ -14,6 +14,7 @@
 
 import dataclasses
 import functools
+import json
 
 from nova import exception as nova_exception
 from nova import objects
@@ -54,22 +55,36 @@ class Reader:
         :returns: (list of Server, list of Mapped that are not in the cell)
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        rows = self.cell.instances([server.uuid for server in mapped])
+        uuids = [server.uuid for server in mapped]
+        rows = self.cell.instances(uuids)
+        images = self.cell.image_metadata(uuids)
         found = [audit_server.Server(server, rows[server.uuid],
-                                     self.cell.name)
+                                     self.cell.name, images.get(server.uuid))
                  for server in mapped if server.uuid in rows]
         # A deleted server keeps its spec until it is archived.
         return ([server for server in found if not server.row.deleted],
                 [server for server in mapped if server.uuid not in rows])
 
-    def read(self, servers):
+    def read(self, servers, clean=None):
         """Parse servers and read what their fields need.
 
         :param servers: list of Server
+        :param clean: Clean; servers that are like these are left out
+        :returns: list of the Servers that were read
         :raises DatabaseUnreadable: if a database cannot be read
         """
+        left = []
         for server in servers:
             server.parse(self._surroundings)
+            if clean is not None and clean.has(server):
+                server.forget()
+            else:
+                server.begin()
+                left.append(server)
+        self._read(left)
+        return left
+
+    def _read(self, servers):
         pending = {server: frozenset() for server in servers
                    if server.current is not None}
         while pending:
@@ -87,7 +102,7 @@ class Reader:
 
     def _needs(self, server):
         return self._always | fields.needs(
-            server.spec, self._options, server.current)
+            server.compared, self._options, server.current)
 
     def _surroundings(self, server, pin):
         return _surroundings(
@@ -95,16 +110,14 @@ class Reader:
             isinstance(pin, str) and pin in self._zones)
 
     def _read_image_meta(self, servers):
-        found = self.cell.image_metadata([s.row.uuid for s in servers])
         for server in servers:
-            metadata = found.get(server.row.uuid)
-            if not metadata:
+            if server.image_metadata is None:
                 # nova stores image_base_image_ref for every server: this one
                 # was purged of it by hand. The rest can be compared.
                 continue
             try:
                 values = _image_values(
-                    server.row.image_ref, tuple(metadata.items()))
+                    server.row.image_ref, server.image_metadata)
             except Exception as exc:
                 # whatever nova's own parsing of the values runs into
                 server.faults.append(classes.finding(
@@ -150,7 +163,7 @@ def _surroundings(groups, zone, is_pin_known):
 
 
 @functools.lru_cache(maxsize=1024)
-def _image_values(image_ref, metadata):
+def _image_values(image_ref, text):
     """The image as nova makes it of system_metadata; do not change it."""
     return instances.image_values(objects.Instance(
-        image_ref=image_ref, system_metadata=dict(metadata)))
+        image_ref=image_ref, system_metadata=json.loads(text)))

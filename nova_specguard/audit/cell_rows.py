@@ -17,6 +17,7 @@ import collections
 from nova.db.main import api as main_db
 from nova.db.main import models
 import sqlalchemy as sa
+from sqlalchemy.ext import compiler
 
 from nova_specguard.audit import reading
 from nova_specguard import instances
@@ -43,6 +44,30 @@ Row = collections.namedtuple('Row', _COLUMNS + _EXTRA_COLUMNS)
 Migration = collections.namedtuple(
     'Migration', 'instance_uuid id migration_type status '
     'old_instance_type_id new_instance_type_id created_at updated_at')
+
+
+class _object(sa.sql.functions.FunctionElement):
+    """The text of a JSON object of keys and values."""
+
+    type = sa.Text()
+    inherit_cache = True
+
+
+@compiler.compiles(_object)
+def _json_objectagg(element, compiler, **kwargs):
+    return 'json_objectagg(%s)' % compiler.process(element.clauses, **kwargs)
+
+
+@compiler.compiles(_object, 'postgresql')
+def _json_object_agg(element, compiler, **kwargs):
+    return 'json_object_agg(%s)::text' % compiler.process(
+        element.clauses, **kwargs)
+
+
+@compiler.compiles(_object, 'sqlite')
+def _json_group_object(element, compiler, **kwargs):
+    return 'json_group_object(%s)' % compiler.process(
+        element.clauses, **kwargs)
 
 
 class Cell:
@@ -90,19 +115,17 @@ class Cell:
     def image_metadata(self, uuids):
         """What system_metadata keeps of the servers' images.
 
-        :returns: dict of UUID to dict
+        :returns: dict of UUID to the text of a JSON object
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        found = {}
-        for uuid, key, value in self.execute(
-                sa.select(_METADATA.c.instance_uuid, _METADATA.c.key,
-                          _METADATA.c.value)
-                .where(_METADATA.c.instance_uuid.in_(uuids),
-                       _METADATA.c.deleted == 0,
-                       _METADATA.c.key.like(r'image\_%', escape='\\'))
-                .order_by(_METADATA.c.instance_uuid, _METADATA.c.key)):
-            found.setdefault(uuid, {})[key] = value
-        return found
+        # A row is a dozen times as expensive here as it is in the database.
+        return dict(map(tuple, self.execute(
+            sa.select(_METADATA.c.instance_uuid,
+                      _object(_METADATA.c.key, _METADATA.c.value))
+            .where(_METADATA.c.instance_uuid.in_(uuids),
+                   _METADATA.c.deleted == 0,
+                   _METADATA.c.key.like(r'image\_%', escape='\\'))
+            .group_by(_METADATA.c.instance_uuid))))
 
     def root_destinations(self, uuids):
         """Where the servers' root block devices are.

@@ -67,15 +67,19 @@ def parse_spec(text):
     :param text: str
     :returns: (primitive, or None if it is none; list of findings)
     """
+    newer = None
     try:
-        primitive = json.loads(text)
+        try:
+            primitive = _DECODER.decode(text)
+        except _Newer:
+            primitive = json.loads(text)
+            newer = _newer(primitive)
     except _UNPARSABLE as exc:
         return None, [_unreadable(type(exc).__name__)]
     if (not isinstance(primitive, dict) or
             primitive.get(NAME) != 'RequestSpec' or
             not isinstance(primitive.get(DATA), dict)):
         return None, [_unreadable('not a RequestSpec')]
-    newer = _newer(primitive)
     if newer:
         return primitive, [classes.finding(
             classes.SPEC, classes.SPEC_NEWER, *newer)]
@@ -119,6 +123,22 @@ def versions(primitive):
     :returns: dict of name to version
     """
     return dict(_objects(primitive))
+
+
+class _Newer(Exception):
+    """There is something that this nova does not know."""
+
+
+def _check(primitive):
+    if NAME in primitive and _newest_if_unknown(
+            str(primitive[NAME]), str(primitive.get(VERSION))):
+        raise _Newer()
+    return primitive
+
+
+# Looks at each object while it is made, which is faster than to walk through
+# them all afterwards.
+_DECODER = json.JSONDecoder(object_hook=_check)
 
 
 def _newer(primitive):

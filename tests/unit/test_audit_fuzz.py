@@ -75,9 +75,6 @@ class FakeCell:
 
     name = 'cell1'
 
-    def image_metadata(self, uuids):
-        return dict.fromkeys(uuids, ROW['system_metadata'])
-
     def root_destinations(self, uuids):
         return dict.fromkeys(uuids, 'local')
 
@@ -96,7 +93,8 @@ class FuzzTest(base.TestCase):
         columns.update(extra)
         server = audit_server.Server(
             api_rows.Mapped(1, columns['uuid'], 'p', spec, ()),
-            cell_rows.Row(**columns), 'cell1')
+            cell_rows.Row(**columns), 'cell1',
+            json.dumps(ROW['system_metadata']))
         options = self.options()
         bulk.Reader(self.context, FakeCell(), ({}, set()), options).read(
             [server])
