@@ -171,9 +171,13 @@ class MariaDB(Server):
     maintenance = ''
     _create = 'CREATE DATABASE %s CHARACTER SET utf8mb3'
 
+    @property
+    def socket(self):
+        return os.path.join(self._directory, 'socket')
+
     def url(self, name):
-        return ('mysql+pymysql://root@localhost/%s?unix_socket=%s/socket'
-                % (name, self._directory))
+        return 'mysql+pymysql://root@localhost/%s?unix_socket=%s' % (
+            name, self.socket)
 
     def _prepare(self):
         return [self._program('mariadb-install-db'), '--no-defaults',
@@ -183,7 +187,7 @@ class MariaDB(Server):
     def _serve(self):
         return [self._program('mariadbd'), '--no-defaults',
                 '--datadir=%s/data' % self._directory,
-                '--socket=%s/socket' % self._directory, '--skip-networking',
+                '--socket=%s' % self.socket, '--skip-networking',
                 '--innodb-flush-log-at-trx-commit=0']
 
     @staticmethod
