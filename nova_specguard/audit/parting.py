@@ -55,7 +55,10 @@ def event(difference, flavor_ids, history, flavor_names):
     :returns: (datetime or None, text)
     """
     if difference.field in _FROM_FLAVOR:
-        migration = _resize(flavor_ids, history)
+        migration = _resize(
+            flavor_ids, history,
+            None if difference.field in (classes.STASHED, classes.COLUMNS)
+            else history.spec_saved_at)
         if migration:
             return migration.time, _sentence(
                 server_history.named(migration, flavor_names),
@@ -69,10 +72,15 @@ def event(difference, flavor_ids, history, flavor_names):
         difference.drift_class.cause)
 
 
-def _resize(flavor_ids, history):
-    """The last resize to or from such a flavor, or else that failed."""
+def _resize(flavor_ids, history, before):
+    """The last resize to or from such a flavor, or else that failed.
+
+    :param before: datetime after which it cannot have begun, or None
+    """
     resizes = [migration for migration in history.migrations
-               if migration.migration_type == 'resize']
+               if migration.migration_type == 'resize' and (
+                   None in (before, migration.created_at) or
+                   migration.created_at <= before)]
     fitting = [migration for migration in resizes if flavor_ids & {
         migration.old_instance_type_id, migration.new_instance_type_id}]
     failed = [migration for migration in resizes

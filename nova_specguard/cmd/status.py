@@ -146,6 +146,9 @@ def main(argv=None):
         # where the base class looks for --json
         upgradecheck.CONF = CONF
         return CONF.command.action_fn()
+    except SystemExit as exc:
+        # of argparse: 2 is the result of a check
+        return ERROR if exc.code else 0
     except (cfg.Error, OSError) as exc:
         print('Error: %s' % alerts.mask(exc), file=sys.stderr)
         return ERROR

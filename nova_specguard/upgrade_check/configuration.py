@@ -89,13 +89,13 @@ def check_driver(service):
     :param service: one of SERVICES, or None for all
     :returns: oslo_upgradecheck's Result
     """
-    if service == SCHEDULER:
-        return success('nova-scheduler needs none.')
     options = dict(messaging_opts.list_opts())[NOTIFICATIONS]
     CONF.register_opts(options, group=NOTIFICATIONS)
     drivers = [name for name in CONF[NOTIFICATIONS].driver if name]
     others = [name for name in drivers if name != DRIVER]
     if DRIVER not in drivers:
+        if service == SCHEDULER:
+            return success('nova-scheduler needs none.')
         return failure(
             '[%s] has no driver = %s. Add the line beside those that are '
             'there (now: %s), one driver a line, and restart the '
@@ -131,8 +131,10 @@ def check_hooks(service):
     # That is known when it is in place. This process does not serve, so it
     # does no harm.
     CONF.set_override('require_all_hooks', False, conf.GROUP)
-    plugin.install()
-    CONF.clear_override('require_all_hooks', conf.GROUP)
+    try:
+        plugin.install()
+    finally:
+        CONF.clear_override('require_all_hooks', conf.GROUP)
     problems = [problem for name in SERVICES for problem
                 in alerts.reporter('nova-' + name).hook_problems]
     if problems:

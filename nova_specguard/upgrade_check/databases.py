@@ -54,7 +54,9 @@ def check_databases(service):
             'reached; else set it.')
     try:
         with reading.of(api_rows.NAME):
-            mappings = list(objects.CellMappingList.get_all(context))
+            mappings = [mapping for mapping
+                        in objects.CellMappingList.get_all(context)
+                        if not mapping.is_cell0()]
     except exception.DatabaseUnreadable as exc:
         return _unreachable([exc.format_message()])
     if not mappings:
@@ -101,7 +103,7 @@ def check_versions(service):
     def of(text):
         _spec, faults = stored.parse_spec(text)
         return faults[0].drift_class if faults else None
-    return _check_specs((
+    return _check_specs(service, (
         (classes.SPEC_NEWER, failure,
          'were written by a newer nova: this one cannot load them, and moves '
          'of these servers fail. Upgrade this service.'),
@@ -118,14 +120,14 @@ def check_is_bfv(service):
     def of(text):
         spec, _faults = stored.parse_spec(text)
         return spec is not None and reader.get(spec, 'is_bfv') is None
-    return _check_specs(((
+    return _check_specs(service, ((
         True, warning,
         'have no is_bfv (last saved before nova 18): each move logs '
         'SPECGUARD-101 until nova saves the spec. nova-specguard heal --class '
         'is-bfv adds it.'),), of)
 
 
-def _check_specs(kinds, kind_of):
+def _check_specs(service, kinds, kind_of):
     """Count request specs.
 
     :param kinds: tuple of (kind, function that makes the result, text), the
@@ -133,7 +135,8 @@ def _check_specs(kinds, kind_of):
     :param kind_of: callable that is given a text and says of which kind it is
     """
     if CONF.api_database.connection is None:
-        return success('Not looked at: no [api_database] connection here.')
+        return (success if service == CONDUCTOR else warning)(
+            'Not looked at: no [api_database] connection here.')
     read, found = 0, {}
     try:
         for instance_uuid, text in _specs():

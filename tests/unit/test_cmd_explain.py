@@ -43,13 +43,15 @@ class ExplainTestCase(command.CommandTestCase):
         self.cell.add(self.row)
         self.cell.change_spec_row(updated_at=_time(saved_at))
 
-    def migrate(self, number, kind, status, old, new, updated_at):
+    def migrate(self, number, kind, status, old, new, updated_at,
+                created_at=None):
         self.cell.insert(
             models.Migration, self.cell.mapping, id=number, deleted=0,
             instance_uuid=builders.UUID, migration_type=kind, status=status,
             old_instance_type_id=old, new_instance_type_id=new,
             source_compute='compute-a2b1', dest_compute='compute-t2b2',
-            created_at=_time(updated_at), updated_at=_time(updated_at))
+            created_at=_time(created_at or updated_at),
+            updated_at=_time(updated_at))
 
     def act(self, action, start_time, *events):
         number = len(self.explain()) + 1
@@ -130,7 +132,10 @@ class ConclusionTest(ExplainTestCase):
             'the request spec was last saved 10 s later'))
 
     def test_saved_a_little_before(self):
-        self.assertTrue(self.resize('2024-01-08 14:11:04').endswith(
+        self.add('2024-01-08 14:11:04')
+        self.migrate(1, 'resize', 'error', 982, 831, SAVED,
+                     created_at='2024-01-08 14:10:00')
+        self.assertTrue(self.conclusions()['flavor-other'].endswith(
             'the request spec was last saved 10 s before'))
 
     def test_saved_at_another_time(self):
@@ -166,6 +171,15 @@ class ConclusionTest(ExplainTestCase):
         self.migrate(4, 'resize', 'error', 982, 7, SAVED)
         self.assertTrue(self.conclusions()['flavor-other'].startswith(
             'resize 3 '))
+
+    def test_resize_after_the_last_save_has_saved_nothing(self):
+        # A6: no host was found.
+        self.add()
+        self.migrate(1, 'resize', 'error', 982, 831, SAVED)
+        self.migrate(2, 'resize', 'error', 982, 831, '2024-01-20 00:00:00')
+        conclusions = self.conclusions()
+        self.assertTrue(conclusions['flavor-other'].startswith('resize 1 '))
+        self.assertTrue(conclusions['stashed-flavor'].startswith('resize 2 '))
 
     def test_resize_of_unknown_time(self):
         self.add()

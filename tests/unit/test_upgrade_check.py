@@ -120,6 +120,9 @@ class DriverTest(CheckTestCase):
             FAILURE, '[oslo_messaging_notifications] topics is set',
             self.check('driver = specguard', 'topics = x'))
         self.assert_result(
+            FAILURE, 'topics is set', self.check(
+                'driver = specguard', 'topics = x', service='scheduler'))
+        self.assert_result(
             FAILURE, '[notifications] notification_format is set',
             self.check('driver = specguard', '[notifications]',
                        'notification_format = versioned'))
@@ -261,6 +264,8 @@ class SpecsTest(cloud.CloudTestCase, CheckTestCase):
         self.conf.config(group='api_database', connection=None)
         self.assert_result(SUCCESS, 'Not looked at',
                            databases.check_versions('conductor'))
+        self.assert_result(WARNING, 'Not looked at',
+                           databases.check_versions(None))
 
 
 class MetricsTest(CheckTestCase):
@@ -340,7 +345,10 @@ class ProgramTest(CheckTestCase):
     @ddt.data((), ('upgrade',), ('upgrade', 'x'),
               ('upgrade', 'check', '--service', 'x'))
     def test_bad_arguments(self, arguments):
-        self.assertNotEqual(0, self.run_program(*arguments).returncode)
+        self.assertEqual(255, self.run_program(*arguments).returncode)
+
+    def test_help(self):
+        self.assertEqual(0, self.run_program('--help').returncode)
 
     def test_unexpected_error(self):
         with mock.patch.object(
