@@ -19,6 +19,9 @@ Usage: devstack/exercise.sh --log FILE [options]
                         libvirt does, nova's fake driver does not
     --expect CODE       101 (corrected, the default), 102 (refused) or 103
                         (allowed: the server goes by the stale spec)
+    --hosts A,B[,C]     compute hosts of one cell; default: all that are up.
+                        A and B are for the server, C is where nova alone would
+                        move it
     --image IMAGE       default: the first active one
     --timeout SECONDS   for each step; default: 180
 
@@ -29,6 +32,7 @@ EOT
 log=
 database=
 expect=101
+hosts=()
 image=
 timeout=180
 while [[ $# -gt 0 ]]; do
@@ -36,6 +40,7 @@ while [[ $# -gt 0 ]]; do
         --log) log=${2:?--log needs a file}; shift 2 ;;
         --database) database=${2:?--database needs a command}; shift 2 ;;
         --expect) expect=${2:?--expect needs a code}; shift 2 ;;
+        --hosts) IFS=, read -ra hosts <<<"${2:?--hosts needs hosts}"; shift 2 ;;
         --image) image=${2:?--image needs an image}; shift 2 ;;
         --timeout) timeout=${2:?--timeout needs seconds}; shift 2 ;;
         --help) usage; exit 0 ;;
@@ -200,10 +205,12 @@ expect_host() {
     fi
 }
 
-mapfile -t hosts < <(nova compute service list --service nova-compute \
-    -f value -c Host -c Status -c State | sed -n 's/ enabled up$//p' | sort)
+if [[ ${#hosts[@]} -eq 0 ]]; then
+    mapfile -t hosts < <(nova compute service list --service nova-compute \
+        -f value -c Host -c Status -c State | sed -n 's/ enabled up$//p' | sort)
+fi
 if [[ ${#hosts[@]} -lt 2 ]]; then
-    die "${#hosts[@]} nova-compute is up and enabled; a move needs two"
+    die "there are ${#hosts[@]} compute hosts, and a move needs two"
 fi
 if [[ -z $image ]]; then
     image=$(openstack image list --status active -f value -c ID | head -n 1)
