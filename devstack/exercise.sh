@@ -40,7 +40,10 @@ while [[ $# -gt 0 ]]; do
         --log) log=${2:?--log needs a file}; shift 2 ;;
         --database) database=${2:?--database needs a command}; shift 2 ;;
         --expect) expect=${2:?--expect needs a code}; shift 2 ;;
-        --hosts) IFS=, read -ra hosts <<<"${2:?--hosts needs hosts}"; shift 2 ;;
+        --hosts)
+            IFS=, read -ra hosts <<<"${2:?--hosts needs hosts}"
+            shift 2
+            ;;
         --image) image=${2:?--image needs an image}; shift 2 ;;
         --timeout) timeout=${2:?--timeout needs seconds}; shift 2 ;;
         --help) usage; exit 0 ;;
@@ -207,7 +210,8 @@ expect_host() {
 
 if [[ ${#hosts[@]} -eq 0 ]]; then
     mapfile -t hosts < <(nova compute service list --service nova-compute \
-        -f value -c Host -c Status -c State | sed -n 's/ enabled up$//p' | sort)
+        -f value -c Host -c Status -c State |
+        sed -n 's/ enabled up$//p' | sort)
 fi
 if [[ ${#hosts[@]} -lt 2 ]]; then
     die "there are ${#hosts[@]} compute hosts, and a move needs two"

@@ -83,7 +83,7 @@ class DevStackTestCase(base.TestCase):
             return text_file.read()
 
     def drivers(self, name):
-        """The notification drivers that a service with this file constructs."""
+        """The notification drivers that a service with this file has."""
         conf = self.read(name)
         transport = oslo_messaging.get_notification_transport(
             conf, url='fake:/')

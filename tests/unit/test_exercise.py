@@ -23,8 +23,8 @@ import sys
 
 import fixtures
 from nova import objects
-from nova.scheduler import host_manager
 from nova.scheduler.filters import compute_capabilities_filter
+from nova.scheduler import host_manager
 
 from tests.unit import base
 
