@@ -45,6 +45,7 @@ done
 verdict='0 passed, 1 failed'
 scratch=$(mktemp -d)
 
+# shellcheck disable=SC2317,SC2329  # by the trap
 finish() {
     local status=$?
     rm -rf "$scratch"
