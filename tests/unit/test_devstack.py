@@ -144,10 +144,10 @@ class StackTestCase(DevStackTestCase):
 
     def test_other_drivers_stay(self):
         self.succeed('stack')
-        names = [type(driver).__module__ for driver in self.drivers(
-            'nova.conf')]
-        self.assertEqual(['oslo_messaging.notify.messaging',
-                          'nova_specguard.plugin'], names)
+        names = {type(driver).__module__ for driver in self.drivers(
+            'nova.conf')}
+        self.assertEqual({'oslo_messaging.notify.messaging',
+                          'nova_specguard.plugin'}, names)
 
     def test_waits_for_the_background_job(self):
         """Which would lose what is written, and be lost, otherwise."""
