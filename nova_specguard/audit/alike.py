@@ -12,86 +12,44 @@
 
 """Servers that are like one with which nothing was wrong.
 
-A cloud has many servers of few flavors and images. A server is compared by the
-fields unless all that they would be given is what they were given of another
-server, and nothing was found then: they would find nothing again.
+A cloud has many servers of few flavors and images. A server is parsed and
+compared unless all that is stored of it, but for its own ids, is what was
+stored of another server, and nothing was found then: it would be found again
+that there is nothing.
 """
 
-import marshal
 import operator
+import re
 
-from nova_specguard import fields
-from nova_specguard import reader
-
-_DATA = 'nova_object.data'
-# How many are kept.
 _MAX = 2048
 
-_OWNER = ('project_id', 'user_id')
+# What differs from server to server, or from one process of nova to the next,
+# and is nothing to compare. Only what nova writes: a text that is not JSON
+# stays different from one that is.
+_ID = re.compile(r'\A(\{[^{}]*\{)"id": \d+, ')
+_CHANGES = re.compile(
+    r'(?<="nova_object\.changes": )\[(?:"\w+"(?:, "\w+")*)?\]')
+# JSON has no such character
+_OWN = '\0'
+
 _columns = operator.attrgetter(
     'vm_state', 'image_ref', 'instance_type_id', 'vcpus', 'memory_mb',
     'root_gb', 'ephemeral_gb', 'flavor', 'numa_topology', 'pci_requests')
 
 
-def compared(spec):
-    """What of a request spec there is to compare; the fields get no more.
-
-    Left out is what differs from server to server, or from one process of
-    nova to the next.
-
-    :param spec: primitive of a RequestSpec
-    :returns: dict that the fields read as they would the primitive
-    """
-    data = spec[_DATA]
-    image = data.get('image')
-    if isinstance(image, dict):
-        image = {'id': reader.get(image, 'id'),
-                 'properties': _without_changes(
-                     reader.get(image, 'properties'))}
-    requests = data.get('pci_requests')
-    if isinstance(requests, dict):
-        requests = {'requests': reader.get(requests, 'requests')}
-    group = data.get('instance_group')
-    if isinstance(group, dict):
-        group = {'uuid': reader.get(group, 'uuid')}
-    return {'flavor': data.get('flavor'),
-            'numa_topology': data.get('numa_topology'),
-            'pci_requests': requests,
-            'image': image,
-            'project_id': data.get('project_id'),
-            'user_id': data.get('user_id'),
-            'scheduler_hints': data.get('scheduler_hints'),
-            'force_hosts': data.get('force_hosts'),
-            'instance_group': group,
-            'availability_zone': data.get('availability_zone'),
-            'is_bfv': data.get('is_bfv')}
-
-
-def _without_changes(primitive):
-    if isinstance(primitive, dict) and _DATA in primitive:
-        return {_DATA: primitive[_DATA]}
-    return primitive
-
-
 class Clean:
     """What servers were like with which nothing was wrong."""
 
-    def __init__(self, options):
-        """Begin with none.
-
-        :param options: nova_specguard.conf.Options
-        """
-        self._options = options
+    def __init__(self):
         self._seen = set()
 
     def has(self, server):
         """Whether nothing is wrong with an idle server.
 
-        :param server: Server that is parsed
+        :param server: Server
         :returns: False also if it is not known
         """
-        likeness = self._likeness(server)
-        return likeness is not None and likeness in self._seen
+        return _likeness(server) in self._seen
 
     def add(self, server):
         """Note that nothing is wrong with an idle server.
@@ -99,7 +57,7 @@ class Clean:
         :param server: Server that is read
         """
         current = server.current
-        likeness = self._likeness(server)
+        likeness = _likeness(server)
         if likeness is None or any(value is not None for value in (
                 current.is_volume_backed, current.is_rebuilt,
                 current.server_group)):
@@ -109,23 +67,20 @@ class Clean:
             self._seen.clear()
         self._seen.add(likeness)
 
-    def _likeness(self, server):
-        """All that decides what is wrong with an idle server.
 
-        :returns: something hashable, or None
-        """
-        row = server.row
-        if (server.compared is None or server.faults or
-                fields.project.difference(
-                    server.compared, row, self._options) is not None):
-            return None
-        try:
-            # To ==, and to a set, 1 and 1.0 and True are the same.
-            spec = marshal.dumps([value for name, value
-                                  in server.compared.items()
-                                  if name not in _OWNER], 2)
-        except ValueError:
-            # nested too deeply
-            return None
-        return (spec, server.image_metadata, server.surroundings,
-                row.host is None, _columns(row))
+def _likeness(server):
+    """All that decides what is wrong with an idle server.
+
+    :returns: something hashable, or None
+    """
+    row, text = server.row, server.mapped.spec
+    if text is None or _OWN in text:
+        return None
+    text = _CHANGES.sub(_OWN, _ID.sub(r'\1', text))
+    for name, value in (('instance_uuid', row.uuid),
+                        ('project_id', row.project_id),
+                        ('user_id', row.user_id)):
+        name = '"%s": ' % name
+        text = text.replace('%s"%s"' % (name, value), name + _OWN)
+    return (text, server.image_metadata, server.mapped.groups, server.zone,
+            row.host is None, _columns(row))

@@ -84,7 +84,7 @@ class Audit:
         self.total = 0
         self._with_allocations = with_allocations
         self._context = nova_context.get_admin_context()
-        self._clean = alike.Clean(options)
+        self._clean = alike.Clean()
         self._zones = None
 
     @property

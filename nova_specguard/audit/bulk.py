@@ -23,7 +23,6 @@ from nova_specguard.audit import classes
 from nova_specguard.audit import server as audit_server
 from nova_specguard import fields
 from nova_specguard import instances
-from nova_specguard import surroundings
 
 
 class Reader:
@@ -58,9 +57,11 @@ class Reader:
         uuids = [server.uuid for server in mapped]
         rows = self.cell.instances(uuids)
         images = self.cell.image_metadata(uuids)
-        found = [audit_server.Server(server, rows[server.uuid],
-                                     self.cell.name, images.get(server.uuid))
-                 for server in mapped if server.uuid in rows]
+        found = [audit_server.Server(
+            server, row, self.cell.name, self._zone_of_host.get(row.host),
+            images.get(server.uuid))
+            for server in mapped
+            if (row := rows.get(server.uuid)) is not None]
         # A deleted server keeps its spec until it is archived.
         return ([server for server in found if not server.row.deleted],
                 [server for server in mapped if server.uuid not in rows])
@@ -73,14 +74,10 @@ class Reader:
         :returns: list of the Servers that were read
         :raises DatabaseUnreadable: if a database cannot be read
         """
-        left = []
-        for server in servers:
-            server.parse(self._surroundings)
-            if clean is not None and clean.has(server):
-                server.forget()
-            else:
-                server.begin()
-                left.append(server)
+        left = [server for server in servers
+                if clean is None or not clean.has(server)]
+        for server in left:
+            server.parse(self._zones)
         self._read(left)
         return left
 
@@ -102,12 +99,7 @@ class Reader:
 
     def _needs(self, server):
         return self._always | fields.needs(
-            server.compared, self._options, server.current)
-
-    def _surroundings(self, server, pin):
-        return _surroundings(
-            server.mapped.groups, self._zone_of_host.get(server.row.host),
-            isinstance(pin, str) and pin in self._zones)
+            server.spec, self._options, server.current)
 
     def _read_image_meta(self, servers):
         for server in servers:
@@ -155,11 +147,6 @@ class Reader:
                 continue
             server.current = dataclasses.replace(
                 server.current, server_group=group)
-
-
-@functools.lru_cache(maxsize=1024)
-def _surroundings(groups, zone, is_pin_known):
-    return surroundings.Surroundings(groups, zone, is_pin_known)
 
 
 @functools.lru_cache(maxsize=1024)

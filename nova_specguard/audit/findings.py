@@ -47,7 +47,7 @@ def of(server, options):
     elif server.current is not None:
         differences = [
             difference for difference in fields.differences(
-                server.compared, server.current, OPERATION, options)
+                server.spec, server.current, OPERATION, options)
             if options.field_modes.get(difference.field) != 'off']
         if differences and not found:
             # Where something is wrong, it is worth the time.

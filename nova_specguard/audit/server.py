@@ -17,11 +17,11 @@ import datetime
 from nova.compute import task_states
 from nova.compute import vm_states
 
-from nova_specguard.audit import alike
 from nova_specguard.audit import stored
 from nova_specguard import instances
 from nova_specguard.operation import Operation
 from nova_specguard import reader
+from nova_specguard import surroundings
 
 IDLE, IN_FLIGHT, STUCK = 'idle', 'in flight', 'stuck'
 
@@ -60,56 +60,41 @@ class Server:
     :ivar mapped: Mapped of api_rows
     :ivar row: Row of cell_rows
     :ivar cell: name of its cell
-    :ivar flavors: primitives of the embedded flavors by ``cur``, ``old`` and
-        ``new``; empty if they cannot be read
+    :ivar zone: availability zone of its host, or None
     :ivar image_metadata: text of what its system_metadata keeps of the image,
         or None
+    :ivar flavors: primitives of the embedded flavors by ``cur``, ``old`` and
+        ``new``; empty if they cannot be read, or are not parsed
     :ivar spec: primitive of its request spec, or None
-    :ivar compared: what of it there is to compare; None if there is no flavor
-        to compare it with
-    :ivar surroundings: its Surroundings, if there is something to compare
     :ivar faults: findings about what could not be read of spec and server
     :ivar current: CurrentInstance as far as it is read, or None if there is
         no flavor to compare with
     :ivar migrations: Migrations of cell_rows that have not ended
     """
 
-    def __init__(self, mapped, row, cell, image_metadata=None):
+    def __init__(self, mapped, row, cell, zone=None, image_metadata=None):
         self.mapped = mapped
         self.row = row
         self.cell = cell
+        self.zone = zone
         self.image_metadata = image_metadata
-        self.flavors = reader.as_dict(stored.parse(row.flavor))
-        self.spec = self.compared = None
-        self.surroundings = self.current = None
+        self.flavors = {}
+        self.spec = self.current = None
         self.faults = []
         self.migrations = []
 
-    def parse(self, surroundings):
-        """Parse what is to be compared.
+    def parse(self, zones):
+        """Parse spec and flavors, and begin with the current instance.
 
-        :param surroundings: callable that is given the server and the zone it
-            is pinned to, and gives its Surroundings
+        :param zones: set of the availability zones
         """
+        row = self.row
+        self.flavors = reader.as_dict(stored.parse(row.flavor))
         if self.mapped.spec is not None:
             self.spec, self.faults = stored.parse_spec(self.mapped.spec)
-        if self.spec is not None and self.flavors.get('cur') is not None:
-            self.compared = alike.compared(self.spec)
-            self.surroundings = surroundings(
-                self, self.compared['availability_zone'])
-
-    def forget(self):
-        """Drop what was parsed.
-
-        What hundreds of texts say would be searched for garbage over and over.
-        """
-        self.spec = self.compared = None
-
-    def begin(self):
-        """Begin with the current instance, as far as it is read."""
-        if self.compared is None:
+        if self.spec is None or self.flavors.get('cur') is None:
             return
-        row = self.row
+        pin = reader.get(self.spec, 'availability_zone')
         self.current = instances.CurrentInstance(
             uuid=row.uuid, project_id=row.project_id, user_id=row.user_id,
             cell=self.cell, task_state=row.task_state,
@@ -117,7 +102,9 @@ class Server:
             numa_topology=stored.parse(row.numa_topology),
             pci_requests=stored.parse(row.pci_requests),
             image_ref=row.image_ref, host=row.host,
-            surroundings=self.surroundings)
+            surroundings=surroundings.Surroundings(
+                self.mapped.groups, self.zone,
+                isinstance(pin, str) and pin in zones))
 
     @property
     def operation(self):

@@ -145,7 +145,8 @@ class Filler:
         row['system_metadata']['image_base_image_ref'] = image
         project, user = self._owners[number % 100]
         server = self._uuid()
-        spec.update(project_id=project, user_id=user, instance_uuid=server)
+        spec.update(id=spec['id'] + number, project_id=project, user_id=user,
+                    instance_uuid=server)
         spec['pci_requests']['nova_object.data']['instance_uuid'] = server
         self._shuffle(row['request_spec'])
         row['instance'].update(

@@ -93,7 +93,7 @@ class FuzzTest(base.TestCase):
         columns.update(extra)
         server = audit_server.Server(
             api_rows.Mapped(1, columns['uuid'], 'p', spec, ()),
-            cell_rows.Row(**columns), 'cell1',
+            cell_rows.Row(**columns), 'cell1', None,
             json.dumps(ROW['system_metadata']))
         options = self.options()
         bulk.Reader(self.context, FakeCell(), ({}, set()), options).read(
