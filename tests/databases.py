@@ -56,6 +56,7 @@ class Server:
     :cvar maintenance: name of a database that is always there
     :ivar api: transaction context of the API database
     :ivar default: transaction context of the database in nova.conf
+    :ivar cell1: transaction context of the first cell's
     """
 
     package = account = maintenance = None
@@ -83,9 +84,8 @@ class Server:
             self._owner = {'user': self.account, 'group': self.account,
                            'extra_groups': ()}
         self._start()
-        self.api, self.default = map(self._migrated, (API, DEFAULT))
-        for name in CELLS:
-            self._migrated(name)
+        self.api, self.default, self.cell1, _cell2 = map(
+            self._migrated, (API, DEFAULT, *CELLS))
 
     def url(self, name):
         """The SQLAlchemy URL of a database."""
