@@ -17,6 +17,8 @@ nova's API shows it beside the move that it belongs to. Best effort: the log
 line is the alert. A database that is slow or gone delays no move, because the
 events are written by a thread of their own, and costs no memory, because few
 of them may wait.
+
+And what heal did, as an action of its own, if the operator asks for it.
 """
 
 import os
@@ -34,6 +36,8 @@ CONF = nova.conf.CONF
 LOG = logging.getLogger(__name__)
 
 THREAD = 'specguard-actions'
+# Name of the action of heal.
+HEAL = 'specguard-heal'
 # Events that may wait. More than there are servers on a host, since all of
 # them are evacuated at once.
 QUEUED = 1000
@@ -78,14 +82,37 @@ def _write(context, instance_uuid, name, details):
         if not objects.InstanceAction.get_by_request_id(
                 cell_context, instance_uuid, context.request_id):
             return
-        event = objects.InstanceActionEvent
-        values = event.pack_action_event_start(
-            cell_context, instance_uuid, name, host=CONF.host)
-        values.update(event.pack_action_event_finish(
-            cell_context, instance_uuid, name), details=details)
-        # In one go. nova finishes the first event of a name, and the other
-        # service, or a retry, may have written one already.
-        main_db.action_event_start(cell_context, values)
+        _write_event(cell_context, instance_uuid, name, details)
+
+
+def _write_event(cell_context, instance_uuid, name, details):
+    event = objects.InstanceActionEvent
+    values = event.pack_action_event_start(
+        cell_context, instance_uuid, name, host=CONF.host)
+    values.update(event.pack_action_event_finish(
+        cell_context, instance_uuid, name), details=details)
+    # In one go. nova finishes the first event of a name, and the other
+    # service, or a retry, may have written one already.
+    main_db.action_event_start(cell_context, values)
+
+
+def record_heal(context, instance_uuid, details):
+    """Write an action that is begun and ended, with its event.
+
+    :param context: RequestContext of this repair only: its request is what
+        the action is found by, its time when it began
+    :param instance_uuid: UUID of the server
+    :param details: text, for administrators
+    :raises Exception: whatever databases and nova raise
+    """
+    mapping = instances.cell_mapping(context, instance_uuid)
+    with instances.targeted(context, mapping) as cell_context:
+        objects.InstanceAction.action_start(
+            cell_context, instance_uuid, HEAL, want_result=False)
+        _write_event(
+            cell_context, instance_uuid, 'specguard_healed', details)
+        objects.InstanceAction.action_finish(
+            cell_context, instance_uuid, want_result=False)
 
 
 class _Writer:

@@ -24,10 +24,12 @@ from nova import context as nova_context
 from nova import exception as nova_exception
 from oslo_db import exception as db_exception
 
+from nova_specguard import actions
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import cell_rows
 from nova_specguard.audit import findings
 from nova_specguard.audit import journal as undo_journal
+from nova_specguard.audit import reading
 from nova_specguard.audit import repair
 from nova_specguard.audit import server as audit_server
 from nova_specguard.audit import spec_row
@@ -123,6 +125,19 @@ class Healer:
             raise exception.NotRepairable(reason='%s: %s' % (
                 'undone' if is_undone else 'nova has saved it since',
                 exc.format_message())) from None
+
+    @staticmethod
+    def record(plan):
+        """Tell the users of the server, as an instance action.
+
+        :param plan: Plan that was carried out
+        :raises DatabaseUnreadable: if the action, or all of it, could not be
+            written; the repair stays
+        """
+        with reading.of(plan.cell):
+            actions.record_heal(
+                nova_context.get_admin_context(), plan.instance_uuid,
+                'request spec repaired: %s' % ', '.join(plan.fields))
 
     def _idle(self, instance_uuid):
         """Make sure that nova does nothing with the server.

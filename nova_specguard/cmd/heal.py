@@ -42,9 +42,10 @@ class Heal(base.AuditCommand):
     server is alerted as SPECGUARD-302 or 303 where nova's logs go.
 
     Exit codes: 0 nothing was found, or all of it was healed; 1 stopped at
-    --max-count with more to do; 2 a database could not be read; 3 drift is
-    left, or would be without --dry-run; 127 bad arguments; 255 an unexpected
-    error. Of several the highest, but 2 before 3 before 1.
+    --max-count with more to do; 2 a database could not be read, or an
+    instance action not be recorded; 3 drift is left, or would be without
+    --dry-run; 127 bad arguments; 255 an unexpected error. Of several the
+    highest, but 2 before 3 before 1.
     """
 
     COLUMNS = ('instance_uuid', 'cell', 'project_id', 'host', 'field',
@@ -66,6 +67,10 @@ class Heal(base.AuditCommand):
                  '(default: nova-specguard-heal-TIME.jsonl in the current '
                  'directory).')
         parser.add_argument(
+            '--record-action', action='store_true',
+            help='Also record each repair as an instance action, which the '
+                 'users of the server see.')
+        parser.add_argument(
             '--dry-run', action='store_true',
             help='Show what would change, and write nothing.')
         parser.add_argument(
@@ -86,6 +91,7 @@ class Heal(base.AuditCommand):
         self._healer = healer.Healer(
             conf.options(), running.since,
             lambda difference: self._is_wanted(parsed_args, difference))
+        self._unrecorded = {}
         plans, reasons = self._plan(found)
         if parsed_args.formatter == 'table':
             for plan in plans.values():
@@ -96,7 +102,8 @@ class Heal(base.AuditCommand):
             if parsed_args.yes or self._ask(len(plans)):
                 self._carry_out(
                     found, plans, reasons,
-                    parsed_args.journal or _default_journal())
+                    parsed_args.journal or _default_journal(),
+                    parsed_args.record_action)
             else:
                 reasons.update(dict.fromkeys(plans, 'not confirmed'))
                 plans = {}
@@ -104,13 +111,16 @@ class Heal(base.AuditCommand):
             report.is_drift(finding) and not (
                 outcome == HEALED and _is_in(plans, finding))
             for finding in found))
+        if self._unrecorded:
+            self._exit_code = base.UNREADABLE
         if not parsed_args.dry_run:
             for of_server in report.by_server(
                     finding for finding in found if report.is_drift(finding)
                     and not _is_in(plans, finding)):
                 _alert(alerts.NOT_HEALED, of_server,
                        _reason(of_server[0], reasons))
-        return self.COLUMNS, _rows(found, plans, reasons, outcome)
+        return self.COLUMNS, _rows(
+            found, plans, {**reasons, **self._unrecorded}, outcome)
 
     @staticmethod
     def _is_wanted(parsed_args, difference):
@@ -134,7 +144,7 @@ class Heal(base.AuditCommand):
         self.app.stderr.flush()
         return sys.stdin.readline().strip().lower() in ('y', 'yes')
 
-    def _carry_out(self, found, plans, reasons, path):
+    def _carry_out(self, found, plans, reasons, path, is_recorded):
         """Leaves in plans what was done."""
         try:
             journal = undo_journal.Journal(path)
@@ -156,11 +166,21 @@ class Heal(base.AuditCommand):
                 if uuid in reasons:
                     del plans[uuid]
                 else:
+                    if is_recorded:
+                        self._record(plan)
                     _alert(alerts.HEALED, [
                         finding for finding in found if finding.instance_uuid
                         == uuid and _is_in(plans, finding)], None)
                 bar.show(done, total)
         bar.clear()
+
+    def _record(self, plan):
+        try:
+            self._healer.record(plan)
+        except exception.DatabaseUnreadable as exc:
+            self._unrecorded[plan.instance_uuid] = (
+                'its instance action was not recorded: %s'
+                % exc.kwargs['cause'])
 
 
 def diff(plan):
@@ -208,6 +228,7 @@ def _rows(found, plans, reasons, outcome):
         is_healed = _is_in(plans, finding)
         rows.append(report.row(finding)[:9] + (
             outcome if is_healed else LEFT,
-            None if is_healed else _reason(finding, reasons),
+            reasons.get(finding.instance_uuid) if is_healed
+            else _reason(finding, reasons),
             diff(plans[finding.instance_uuid]) if is_healed else None))
     return rows

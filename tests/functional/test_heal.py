@@ -44,7 +44,9 @@ class HealTest(test_audit.AuditTestCase):
             conf.options(), timeutils.utcnow(), lambda difference: True)
         journal = undo_journal.Journal(self.path)
         self.addCleanup(journal.close)
-        healing.carry_out(healing.plan(server['id']), journal)
+        plan = healing.plan(server['id'])
+        healing.carry_out(plan, journal)
+        return plan
 
     def produce(self, name):
         """A server that has drifted; the guard is off from now on."""
@@ -76,6 +78,17 @@ class HealTest(test_audit.AuditTestCase):
         before = spec_row.read(self.context, server['id'])
         self.assertRaises(exception.NotRepairable, self.heal, server)
         self.assertEqual(before, spec_row.read(self.context, server['id']))
+
+    def test_recorded_action(self):
+        server = self.produce('smaller flavor')
+        healer.Healer.record(self.heal(server))
+        newest = self.api.get_instance_actions(server['id'])[0]
+        self.assertEqual('specguard-heal', newest['action'])
+        self.assertIsNone(newest['message'])
+        self.assertEqual(
+            [('specguard_healed', 'request spec repaired: flavor')],
+            [(event['event'], event['details'])
+             for event in self.events_of(server)])
 
     def test_journal_brings_the_drift_back(self):
         server = self.produce('smaller flavor')

@@ -17,7 +17,12 @@ from unittest import mock
 
 import ddt
 import fixtures
+from nova import context as nova_context
+from nova.db.main import api as main_db
+from nova import objects
+from oslo_db import exception as db_exception
 
+from nova_specguard import actions
 from nova_specguard import alerts
 from nova_specguard.audit import healer
 from nova_specguard.audit import spec_row
@@ -203,6 +208,72 @@ class HealTest(HealTestCase):
                           ('--cell', 'x'), ('-c', 'x')):
             self.assertEqual(127, self.run_command(
                 'heal', '--dry-run', *arguments), arguments)
+
+
+class RecordActionTest(HealTestCase):
+
+    def actions(self):
+        """The instance actions of the server.
+
+        :returns: list of (action, [its event, result and details])
+        """
+        with nova_context.target_cell(
+                self.context, self.cell.mapping) as context:
+            return [
+                (action, [(event.event, event.result, event.details)
+                          for event in
+                          objects.InstanceActionEventList.get_by_action(
+                              context, action.id)])
+                for action in objects.InstanceActionList.get_by_instance_uuid(
+                    context, builders.UUID)]
+
+    def test_tenants_see_nothing_by_default(self):
+        self.heal()
+        self.assertEqual([], self.actions())
+
+    def test_dry_run(self):
+        self.heal('--record-action', '--dry-run')
+        self.assertEqual([], self.actions())
+
+    def test_fields_are_named_to_administrators(self):
+        code, _rows = self.heal('--record-action')
+        self.assertEqual(0, code)
+        (action, events), = self.actions()
+        self.assertEqual('specguard-heal', action.action)
+        self.assertIsNotNone(action.finish_time)
+        self.assertGreaterEqual(action.finish_time, action.start_time)
+        self.assertIsNone(action.message)
+        self.assertEqual(
+            [('specguard_healed', 'Success',
+              'request spec repaired: flavor')], events)
+
+    def test_each_server_has_a_request_of_its_own(self):
+        row = cloud.reported_case()
+        row['instance']['uuid'] = builders.OTHER_UUID
+        self.cell.add(row)
+        with mock.patch.object(actions, 'record_heal') as record:
+            self.heal('--record-action')
+        self.assertEqual(2, len({
+            call.args[0].request_id for call in record.mock_calls}))
+
+    def test_what_is_left_is_not_recorded(self):
+        with mock.patch.object(
+                healer.Healer, 'carry_out',
+                side_effect=exception.NotRepairable(reason='a reason')):
+            self.heal('--record-action')
+        self.assertEqual([], self.actions())
+
+    def test_repair_stays_where_it_cannot_be_recorded(self):
+        with mock.patch.object(
+                main_db, 'action_start', side_effect=db_exception.DBError(
+                    'of ' + test_instances.PASSWORD)):
+            code, rows = self.heal('--record-action')
+        self.assertEqual(2, code)
+        self.assertEqual(
+            ('healed', 'its instance action was not recorded: DBError'),
+            (rows[0]['outcome'], rows[0]['reason']))
+        self.assertNotEqual(self.before, self.text())
+        self.assertIn('SPECGUARD-302', self.alerts.output)
 
 
 class RestoreTest(HealTestCase):
