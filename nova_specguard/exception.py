@@ -84,3 +84,7 @@ class NotRepairable(SpecGuardException):
     """A row is left as it is."""
 
     msg_fmt = _('%(reason)s')
+
+
+class NotIdle(NotRepairable):
+    """A row is left as it is until nova has ended what it does."""

@@ -30,8 +30,10 @@
     what is wrong with a server, by the fields' own comparison
 ``audit``
     from page to page, from cell to cell
-``repair``, ``spec_row``, ``journal``, ``healer``
-    what a text becomes, writing it, keeping the old one, one server at a time
+``healing``, ``repair``
+    whether a text can be healed, and what it becomes
+``spec_row``, ``journal``, ``healer``
+    writing it, keeping the old one, one server at a time
 ``history``, ``parting``
     what is on record about a server, and what of it fits its drift
 ``report``

@@ -27,6 +27,7 @@ from nova_specguard.audit import bulk
 from nova_specguard.audit import cell_rows
 from nova_specguard.audit import classes
 from nova_specguard.audit import findings
+from nova_specguard.audit import healing
 from nova_specguard.audit import reading
 from nova_specguard.audit import server as audit_server
 from nova_specguard import exception
@@ -42,6 +43,8 @@ class Finding:
     :ivar difference: what is wrong
     :ivar state: IDLE or STUCK of nova_specguard.audit.server
     :ivar operation: what nova is doing with the server, or None
+    :ivar heal: REPAIR, WAIT or REPORT of nova_specguard.audit.healing
+    :ivar reason: why heal would not repair what can be corrected, or None
     """
 
     instance_uuid: str
@@ -51,6 +54,8 @@ class Finding:
     host: typing.Optional[str] = None
     state: str = audit_server.IDLE
     operation: typing.Optional[str] = None
+    heal: str = healing.REPORT
+    reason: typing.Optional[str] = None
 
 
 class Audit:
@@ -230,19 +235,25 @@ class Audit:
         # which have to be as new as the rows
         allocated = allocations.Allocations(self._context, reader.cell)
         for server in quiet:
-            for difference in (findings.of(server, self.options) +
-                               findings.stuck(server, self.since) +
-                               self._misallocated(server, allocated)):
-                if self.selection.has_field(difference.field):
-                    yield Finding(
-                        server.row.uuid, difference, server.cell,
-                        server.row.project_id, server.row.host,
-                        server.state(self.since), server.operation)
+            found = (findings.of(server, self.options) +
+                     findings.stuck(server, self.since) +
+                     self._misallocated(server, allocated))
+            outlook = healing.outlook(
+                server, found, self.since, self.options, self._is_wanted)
+            for difference in filter(self._is_wanted, found):
+                yield Finding(
+                    server.row.uuid, difference, server.cell,
+                    server.row.project_id, server.row.host,
+                    server.state(self.since), server.operation,
+                    *outlook.get(difference.field, ()))
         if self.selection.has_field(classes.SPEC):
             for mapped in lost:
                 yield Finding(
                     mapped.uuid, _orphan('no server in the cell'),
                     reader.cell.name, mapped.project_id)
+
+    def _is_wanted(self, difference):
+        return self.selection.has_field(difference.field)
 
     def _specs_without_mapping(self):
         last = ''

@@ -16,7 +16,6 @@ repaired only while nova does nothing with the server, only if it still is
 what was read, and looked at again afterwards.
 """
 
-import dataclasses
 import functools
 import json
 
@@ -28,9 +27,9 @@ from nova_specguard import actions
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import cell_rows
 from nova_specguard.audit import findings
+from nova_specguard.audit import healing
 from nova_specguard.audit import journal as undo_journal
 from nova_specguard.audit import reading
-from nova_specguard.audit import repair
 from nova_specguard.audit import server as audit_server
 from nova_specguard.audit import spec_row
 from nova_specguard.audit import stored
@@ -38,24 +37,6 @@ from nova_specguard import exception
 from nova_specguard import fields
 from nova_specguard import instances
 from nova_specguard import reader
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """What is to be written.
-
-    :ivar instance_uuid: UUID of the server
-    :ivar cell: name of its cell
-    :ivar fields: NAMEs of the fields that are repaired
-    :ivar old: text of the request spec as it is
-    :ivar new: text of the request spec as it will be
-    """
-
-    instance_uuid: str
-    cell: str
-    fields: tuple
-    old: str
-    new: str
 
 
 class Healer:
@@ -82,22 +63,12 @@ class Healer:
         :returns: Plan
         :raises NotRepairable: if it cannot be repaired, or not now
         """
-        text, cell = self._idle(instance_uuid)
-        spec, faults = stored.parse_spec(text)
-        if faults:
-            raise exception.NotRepairable(
-                reason='its request spec is %s' % faults[0].drift_class.name)
-        current, differences = self._compare(instance_uuid, spec)
-        names = tuple(difference.field for difference in fields.unmixed(
-            [difference for difference in differences
-             if difference.is_correctable and self._is_wanted(difference)],
-            differences))
-        if not names:
-            raise exception.NotRepairable(
-                reason='nothing in it can be repaired for sure'
-                if differences else 'nothing is wrong with it any more')
-        return Plan(instance_uuid, cell, names, text, repair.repaired(
-            text, current, names, self._options))
+        server = self._idle(instance_uuid)
+        spec, faults = stored.parse_spec(server.mapped.spec)
+        healing.check_faults(faults)
+        return healing.plan(
+            server, *self._compare(instance_uuid, spec), self._options,
+            self._is_wanted)
 
     def carry_out(self, plan, journal):
         """Write what was planned.
@@ -142,7 +113,7 @@ class Healer:
     def _idle(self, instance_uuid):
         """Make sure that nova does nothing with the server.
 
-        :returns: (text of its request spec, name of its cell)
+        :returns: Server
         :raises NotRepairable: if it does, or if there is nothing to repair
         """
         try:
@@ -162,14 +133,8 @@ class Healer:
             raise exception.NotRepairable(reason='it is gone')
         server = audit_server.Server(mapped[0], row, name)
         server.migrations = migrations
-        if server.is_resized:
-            raise exception.NotRepairable(
-                reason='a resize waits to be confirmed or reverted')
-        if server.state(self._since) != audit_server.IDLE:
-            raise exception.NotRepairable(
-                reason='nova is working on it: %s' % (
-                    server.operation or 'a migration has not ended'))
-        return server.mapped.spec, name
+        healing.check_idle(server, self._since)
+        return server
 
     def _compare(self, instance_uuid, spec):
         """By the guard's own reading.
@@ -191,8 +156,7 @@ class Healer:
             if self._options.field_modes.get(difference.field) != 'off']
 
     def _look_again(self, plan):
-        text, _cell = self._idle(plan.instance_uuid)
-        if text != plan.new:
+        if self._idle(plan.instance_uuid).mapped.spec != plan.new:
             raise exception.NotRepairable(reason='it was saved once more')
         _current, differences = self._compare(
             plan.instance_uuid, json.loads(plan.new))

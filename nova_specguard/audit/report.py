@@ -17,13 +17,12 @@ import os
 import tempfile
 
 from nova_specguard.audit import classes
-from nova_specguard.audit import server as audit_server
 from nova_specguard import fields
 from nova_specguard import reader
 
 COLUMNS = ('instance_uuid', 'cell', 'project_id', 'host', 'field',
            'drift_class', 'severity', 'spec_value', 'current_value', 'state',
-           'operation', 'cause', 'heal')
+           'operation', 'cause', 'heal', 'reason')
 SUMMARY_COLUMNS = ('drift_class', 'field', 'severity', 'servers')
 
 CLASS_NAMES = tuple(sorted(
@@ -68,18 +67,8 @@ def row(finding):
             finding.host, difference.field, difference.drift_class.name,
             difference.drift_class.severity, difference.spec_value,
             difference.current_value, finding.state, finding.operation,
-            difference.drift_class.cause, heal(finding))
-
-
-def heal(finding):
-    """What ``heal`` would do about a finding.
-
-    :param finding: Finding
-    :returns: ``repair``, ``wait`` for the server to be idle, or ``report``
-    """
-    if not finding.difference.is_correctable:
-        return 'report'
-    return ('repair' if finding.state == audit_server.IDLE else 'wait')
+            difference.drift_class.cause, finding.heal,
+            finding.reason if difference.is_correctable else advice(finding))
 
 
 def is_drift(finding):

@@ -20,6 +20,7 @@ from oslo_utils import timeutils
 
 from nova_specguard import alerts
 from nova_specguard.audit import healer
+from nova_specguard.audit import healing
 from nova_specguard.audit import journal as undo_journal
 from nova_specguard.audit import report
 from nova_specguard.cmd import base
@@ -216,9 +217,7 @@ def _alert(code, of_server, reason):
 
 def _reason(finding, reasons):
     if finding.difference.is_correctable:
-        return reasons.get(
-            finding.instance_uuid,
-            'not without the flavor or image that belongs to it')
+        return reasons.get(finding.instance_uuid, healing.MIXED)
     return report.advice(finding)
 
 
