@@ -34,8 +34,8 @@
     whether a text can be healed, and what it becomes
 ``spec_row``, ``journal``, ``healer``
     writing it, keeping the old one, one server at a time
-``history``, ``parting``
-    what is on record about a server, and what of it fits its drift
+``history``, ``parting``, ``causes``
+    what is on record about servers, and what of it fits their drift
 ``report``
     rows, sums, metrics
 """

@@ -24,6 +24,7 @@ from nova_specguard.audit import alike
 from nova_specguard.audit import allocations
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import bulk
+from nova_specguard.audit import causes
 from nova_specguard.audit import cell_rows
 from nova_specguard.audit import classes
 from nova_specguard.audit import findings
@@ -45,6 +46,7 @@ class Finding:
     :ivar operation: what nova is doing with the server, or None
     :ivar heal: REPAIR, WAIT or REPORT of nova_specguard.audit.healing
     :ivar reason: why heal would not repair what can be corrected, or None
+    :ivar cause: what made it, where the history of the server is certain
     """
 
     instance_uuid: str
@@ -56,6 +58,7 @@ class Finding:
     operation: typing.Optional[str] = None
     heal: str = healing.REPORT
     reason: typing.Optional[str] = None
+    cause: typing.Optional[str] = None
 
 
 class Audit:
@@ -234,18 +237,22 @@ class Audit:
         reader.read(quiet)
         # which have to be as new as the rows
         allocated = allocations.Allocations(self._context, reader.cell)
-        for server in quiet:
-            found = (findings.of(server, self.options) +
-                     findings.stuck(server, self.since) +
-                     self._misallocated(server, allocated))
+        found = [(server, findings.of(server, self.options) +
+                  findings.stuck(server, self.since) +
+                  self._misallocated(server, allocated)) for server in quiet]
+        certain = causes.certain(reader.cell, found)
+        for server, differences in found:
             outlook = healing.outlook(
-                server, found, self.since, self.options, self._is_wanted)
-            for difference in filter(self._is_wanted, found):
+                server, differences, self.since, self.options,
+                self._is_wanted)
+            for difference in filter(self._is_wanted, differences):
+                heal, reason = outlook.get(
+                    difference.field, (healing.REPORT, None))
                 yield Finding(
                     server.row.uuid, difference, server.cell,
                     server.row.project_id, server.row.host,
-                    server.state(self.since), server.operation,
-                    *outlook.get(difference.field, ()))
+                    server.state(self.since), server.operation, heal, reason,
+                    certain.get((server.row.uuid, difference.field)))
         if self.selection.has_field(classes.SPEC):
             for mapped in lost:
                 yield Finding(

@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""What is on record about one server, in order of time."""
+"""What is on record about servers, in order of time."""
 
 import collections
 import datetime
@@ -77,67 +77,17 @@ class History:
         None
     """
 
-    def __init__(self, cell, instance_uuid):
-        """Read the history.
+    def __init__(self, migrations, actions, rows):
+        """Put together what was read.
 
-        :param cell: Cell of cell_rows
-        :param instance_uuid: UUID of the server
-        :raises DatabaseUnreadable: if cell or API database cannot be read
+        :param rows: list of Event, those of the request spec last
         """
-        self._cell = cell
-        self._uuid = instance_uuid
-        self.migrations = [Migration(*row) for row in self._select(
-            _MIGRATIONS, Migration._fields, _MIGRATIONS.c.id)]
-        self.actions = self._actions()
-        self._rows = self._row_times()
-        saved = [event.time for event in self._rows
+        self.migrations = migrations
+        self.actions = actions
+        self._rows = rows
+        saved = [event.time for event in rows
                  if event.event.startswith('request_specs')]
         self.spec_saved_at = saved[-1] if saved else None
-
-    def _select(self, table, names, order):
-        return self._cell.execute(
-            sa.select(*(table.c[name] for name in names))
-            .where(table.c.instance_uuid == self._uuid).order_by(order))
-
-    def _actions(self):
-        names = Action._fields[:-1]
-        events = {}
-        for action_id, *event in self._cell.execute(
-                sa.select(_EVENTS.c.action_id, _EVENTS.c.event,
-                          _EVENTS.c.result, _EVENTS.c.host)
-                .join(_ACTIONS, _ACTIONS.c.id == _EVENTS.c.action_id)
-                .where(_ACTIONS.c.instance_uuid == self._uuid)
-                .order_by(_EVENTS.c.id)):
-            events.setdefault(action_id, []).append(tuple(event))
-        return [Action(*row, events.get(row[0], [])) for row in self._select(
-            _ACTIONS, names, _ACTIONS.c.id)]
-
-    def _row_times(self):
-        times = []
-        for table, key, source in (
-                (_INSTANCES, _INSTANCES.c.uuid, self._cell.execute),
-                (_EXTRA, _EXTRA.c.instance_uuid, self._cell.execute),
-                (_SPECS, _SPECS.c.instance_uuid, api_rows.execute)):
-            for created_at, updated_at in source(
-                    sa.select(table.c.created_at, table.c.updated_at)
-                    .where(key == self._uuid)):
-                times += [(created_at, table.name, 'created'),
-                          (updated_at, table.name, 'last saved')]
-        return [Event(time, ROW, '%s %s' % (name, what), None, None)
-                for time, name, what in times if time]
-
-    def flavor_names(self, embedded):
-        """The names of the flavors that the migrations are about.
-
-        :param embedded: dict of id to name, of flavors that may be deleted
-        :returns: dict of id to name
-        :raises DatabaseUnreadable: if the API database cannot be read
-        """
-        ids = {flavor_id for migration in self.migrations for flavor_id in (
-            migration.old_instance_type_id, migration.new_instance_type_id)}
-        return {**embedded, **dict(map(tuple, api_rows.execute(
-            sa.select(_FLAVORS.c.id, _FLAVORS.c.name)
-            .where(_FLAVORS.c.id.in_(ids - {None})))))}
 
     def events(self, flavor_names):
         """All of it, in order of time.
@@ -161,6 +111,77 @@ class History:
                           for name, result, host in action.failed)))
         return sorted(found, key=lambda event: (
             event.time or datetime.datetime.min))
+
+
+def read(cell, uuids):
+    """Read the histories of some servers.
+
+    :param cell: Cell of cell_rows
+    :param uuids: UUIDs of the servers
+    :returns: dict of UUID to History
+    :raises DatabaseUnreadable: if cell or API database cannot be read
+    """
+    migrations = _of_each(_select(
+        cell, _MIGRATIONS, Migration._fields, uuids), Migration)
+    events = _of_each(cell.execute(
+        sa.select(_EVENTS.c.action_id, _EVENTS.c.event, _EVENTS.c.result,
+                  _EVENTS.c.host)
+        .join(_ACTIONS, _ACTIONS.c.id == _EVENTS.c.action_id)
+        .where(_ACTIONS.c.instance_uuid.in_(uuids)).order_by(_EVENTS.c.id)),
+        lambda *event: event)
+    actions = _of_each(
+        _select(cell, _ACTIONS, Action._fields[:-1], uuids),
+        lambda *row: Action(*row, events.get(row[0], [])))
+    rows = {}
+    for table, key, execute in (
+            (_INSTANCES, _INSTANCES.c.uuid, cell.execute),
+            (_EXTRA, _EXTRA.c.instance_uuid, cell.execute),
+            (_SPECS, _SPECS.c.instance_uuid, api_rows.execute)):
+        for uuid, *times in execute(
+                sa.select(key, table.c.created_at, table.c.updated_at)
+                .where(key.in_(uuids))):
+            rows.setdefault(uuid, []).extend(
+                Event(time, ROW, '%s %s' % (table.name, what), None, None)
+                for time, what in zip(times, ('created', 'last saved'))
+                if time)
+    return {uuid: History(*(found.get(uuid, [])
+                            for found in (migrations, actions, rows)))
+            for uuid in uuids}
+
+
+def _select(cell, table, names, uuids):
+    return cell.execute(
+        sa.select(table.c.instance_uuid, *(table.c[name] for name in names))
+        .where(table.c.instance_uuid.in_(uuids)).order_by(table.c.id))
+
+
+def _of_each(rows, make):
+    """Make something of rows.
+
+    :param rows: iterable of whose it is, and values
+    :param make: callable that is given the values
+    :returns: dict of whose it is to list of what was made
+    """
+    found = {}
+    for owner, *values in rows:
+        found.setdefault(owner, []).append(make(*values))
+    return found
+
+
+def flavor_names(histories):
+    """The names of the flavors that migrations are about.
+
+    :param histories: iterable of History
+    :returns: dict of id to name; without flavors that are deleted
+    :raises DatabaseUnreadable: if the API database cannot be read
+    """
+    ids = {flavor_id for history in histories
+           for migration in history.migrations for flavor_id in (
+               migration.old_instance_type_id,
+               migration.new_instance_type_id)}
+    return dict(map(tuple, api_rows.execute(
+        sa.select(_FLAVORS.c.id, _FLAVORS.c.name)
+        .where(_FLAVORS.c.id.in_(ids - {None})))))
 
 
 def shown(time):

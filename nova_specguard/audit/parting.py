@@ -21,6 +21,7 @@ from nova.compute import instance_actions
 from nova_specguard.audit import classes
 from nova_specguard.audit import history as server_history
 from nova_specguard import fields
+from nova_specguard import reader
 
 _FROM_FLAVOR = frozenset(field.NAME for field in (
     fields.flavor, fields.flavor_extra_specs, fields.numa_topology,
@@ -35,6 +36,12 @@ _ACTIONS = {
         instance_actions.MIGRATE, instance_actions.RESIZE,
         instance_actions.UNSHELVE),
 }
+# In which of these nova saves the field before it has ended, and does not put
+# it back.
+_SAVING = {
+    fields.image.NAME: _REBUILDS,
+    fields.availability_zone.NAME: (instance_actions.UNSHELVE,),
+}
 # What a migration says when it ended as it should.
 _DONE = ('confirmed', 'completed', 'done')
 _VERBS = {'error': 'failed', 'failed': 'failed', 'confirmed': 'was confirmed',
@@ -44,32 +51,96 @@ _VERBS = {'error': 'failed', 'failed': 'failed', 'confirmed': 'was confirmed',
 _NEAR = 120
 
 
+def copies(flavors, spec):
+    """The flavors of a server and of its request spec.
+
+    :param flavors: dict of ``cur``, ``old`` and ``new`` to what is stored
+    :param spec: primitive of the request spec, or anything
+    :returns: dict of these and ``spec`` to (id, name), of what has an id
+    """
+    found = {which: (reader.get(flavor, 'id'), reader.get(flavor, 'name'))
+             for which, flavor in {
+                 **flavors, 'spec': reader.get(spec, 'flavor')}.items()}
+    return {which: pair for which, pair in found.items()
+            if isinstance(pair[0], int)}
+
+
+def foreign_flavors(difference, embedded):
+    """The flavors that the server does not have, but another copy.
+
+    :param difference: Difference that an audit found
+    :param embedded: what :func:`copies` gave
+    :returns: set of ids
+    """
+    other = ('new', 'old') if difference.field == classes.STASHED else (
+        'spec',)
+    return {embedded[name][0] for name in other
+            if name in embedded} - {embedded.get('cur', (None,))[0]}
+
+
+def is_on_record(difference, flavor_ids):
+    """Whether the history of a server can be certain about a difference.
+
+    :param flavor_ids: what :func:`foreign_flavors` gave
+    """
+    return (difference.field in _SAVING or
+            difference.field in _FROM_FLAVOR and bool(flavor_ids))
+
+
+def certain(difference, flavor_ids, history, flavor_names):
+    """The event that made a difference, if that is certain.
+
+    A resize, to the flavor that the server does not have, which did not end
+    as it should; or an action that did not, and around which nova saved the
+    request spec for the last time.
+
+    :param difference: Difference that an audit found
+    :param flavor_ids: what :func:`foreign_flavors` gave
+    :param history: History
+    :param flavor_names: dict of id to name
+    :returns: text, or None
+    """
+    if difference.field in _FROM_FLAVOR:
+        migration = _resize(flavor_ids, history, _before(difference, history))
+        if (migration and migration.status not in _DONE and
+                migration.new_instance_type_id in flavor_ids):
+            return _of_migration(migration, history, flavor_names)
+        return None
+    action = _action(_SAVING.get(difference.field, ()), history)
+    if action and action.result != 'Success' and None not in (
+            action.time, history.spec_saved_at):
+        seconds = (history.spec_saved_at - action.time).total_seconds()
+        if 0 <= seconds <= _NEAR:
+            return _of_action(action, history)
+    return None
+
+
 def event(difference, flavor_ids, history, flavor_names):
     """The event after which a copy parted from the others, most probably.
 
     :param difference: Difference that an audit found
-    :param flavor_ids: ids of the flavors that the server does not have, but
-        its request spec, or what is left beside its flavor
+    :param flavor_ids: what :func:`foreign_flavors` gave
     :param history: History
     :param flavor_names: dict of id to name
     :returns: (datetime or None, text)
     """
     if difference.field in _FROM_FLAVOR:
-        migration = _resize(
-            flavor_ids, history,
-            None if difference.field in (classes.STASHED, classes.COLUMNS)
-            else history.spec_saved_at)
+        migration = _resize(flavor_ids, history, _before(difference, history))
         if migration:
-            return migration.time, _sentence(
-                server_history.named(migration, flavor_names),
-                migration.status, migration.time, history)
+            return migration.time, _of_migration(
+                migration, history, flavor_names)
     action = _action(_ACTIONS.get(difference.field, ()), history)
     if action:
-        return action.time, _sentence(
-            '%s %s' % (action.action, action.request_id), action.result,
-            action.time, history)
+        return action.time, _of_action(action, history)
     return history.spec_saved_at, 'nothing on record fits; usual cause: %s' % (
         difference.drift_class.cause)
+
+
+def _before(difference, history):
+    """After which time a resize cannot have begun to be the one, or None."""
+    if difference.field in (classes.STASHED, classes.COLUMNS):
+        return None
+    return history.spec_saved_at
 
 
 def _resize(flavor_ids, history, before):
@@ -95,6 +166,16 @@ def _action(names, history):
     failed = [action for action in found if action.result != 'Success']
     found = failed or found
     return found[-1] if found else None
+
+
+def _of_migration(migration, history, flavor_names):
+    return _sentence(server_history.named(migration, flavor_names),
+                     migration.status, migration.time, history)
+
+
+def _of_action(action, history):
+    return _sentence('%s %s' % (action.action, action.request_id),
+                     action.result, action.time, history)
 
 
 def _sentence(name, result, time, history):

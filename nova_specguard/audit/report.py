@@ -67,7 +67,7 @@ def row(finding):
             finding.host, difference.field, difference.drift_class.name,
             difference.drift_class.severity, difference.spec_value,
             difference.current_value, finding.state, finding.operation,
-            difference.drift_class.cause, finding.heal,
+            finding.cause or difference.drift_class.cause, finding.heal,
             finding.reason if difference.is_correctable else advice(finding))
 
 

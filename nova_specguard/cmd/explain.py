@@ -20,7 +20,6 @@ from nova import exception as nova_exception
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import audit
 from nova_specguard.audit import cell_rows
-from nova_specguard.audit import classes
 from nova_specguard.audit import history as server_history
 from nova_specguard.audit import parting
 from nova_specguard.audit import reading
@@ -112,9 +111,10 @@ def story(mapping, uuid, found):
             cell_context = stack.enter_context(
                 instances.targeted(context, mapping))
         cell = cell_rows.Cell(name, cell_context)
-        history = server_history.History(cell, uuid)
+        history = server_history.read(cell, [uuid])[uuid]
         embedded = _flavors(cell, mapping, uuid)
-        names = history.flavor_names(dict(embedded.values()))
+        names = {**dict(embedded.values()),
+                 **server_history.flavor_names([history])}
     events = history.events(names) + [
         _conclusion(finding.difference, embedded, history, names)
         for finding in found]
@@ -123,11 +123,9 @@ def story(mapping, uuid, found):
 
 
 def _conclusion(difference, embedded, history, names):
-    other = ('new', 'old') if difference.field == classes.STASHED else (
-        'spec',)
-    flavor_ids = {embedded[name][0] for name in other
-                  if name in embedded} - {embedded.get('cur', (None,))[0]}
-    time, text = parting.event(difference, flavor_ids, history, names)
+    time, text = parting.event(
+        difference, parting.foreign_flavors(difference, embedded), history,
+        names)
     return server_history.Event(
         time, DRIFT, difference.field, difference.drift_class.name, text)
 
@@ -138,8 +136,7 @@ def _flavors(cell, mapping, uuid):
     :returns: dict of ``cur``, ``old``, ``new`` and ``spec`` to (id, name)
     """
     row = cell.instances([uuid]).get(uuid)
-    found = dict(reader.as_dict(stored.parse(row.flavor))) if row else {}
-    for mapped in api_rows.again(mapping.id, [uuid]):
-        found['spec'] = reader.get(stored.parse(mapped.spec), 'flavor')
-    return {which: (reader.get(flavor, 'id'), reader.get(flavor, 'name'))
-            for which, flavor in found.items() if flavor is not None}
+    mapped = api_rows.again(mapping.id, [uuid])
+    return parting.copies(
+        reader.as_dict(stored.parse(row.flavor)) if row else {},
+        stored.parse(mapped[0].spec) if mapped else None)
