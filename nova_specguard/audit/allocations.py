@@ -23,6 +23,7 @@ from nova.scheduler import utils as scheduler_utils
 
 from nova_specguard.audit import classes
 from nova_specguard.audit import reading
+from nova_specguard import reader
 
 PLACEMENT = 'placement'
 # What of CurrentInstance has to be read.
@@ -31,6 +32,8 @@ NEEDS = frozenset(('image_meta', 'is_volume_backed'))
 # What a flavor takes of the compute node itself. The provider of anything else
 # (VGPU, accelerators, bandwidth, custom classes) may be a child: it is shown.
 _JUDGED = ('VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB')
+# What nova asks cyborg for, which asks for resources of its own.
+_PROFILE = 'accel:device_profile'
 # By [workarounds]/disable_fallback_pcpu_query, pinned CPUs are either.
 _CPUS = ('VCPU', 'PCPU')
 
@@ -72,24 +75,36 @@ class Allocations:
         return consumer.get('resources', {})
 
 
-def difference(server, allocated):
+def differences(server, allocated):
     """Compare a server's allocation with its flavor.
 
     :param server: Server with flavor, image and block devices read
     :param allocated: what :meth:`Allocations.of` gave
-    :returns: Difference, or None
+    :returns: list of Difference
     """
     if allocated is None or server.current is None:
-        return None
+        return []
     try:
         expected = _expected(server.current)
     except nova_exception.NovaException:
         # Rules for extra specs get stricter from release to release.
-        return None
-    if _judged(allocated, allocated) == _judged(expected, allocated):
-        return None
-    return classes.finding(classes.ALLOCATION, classes.ALLOCATION_OTHER,
-                           _text(allocated), _text(expected))
+        return []
+    found = []
+    if _judged(allocated, allocated) != _judged(expected, allocated):
+        found.append(classes.finding(
+            classes.ALLOCATION, classes.ALLOCATION_OTHER,
+            *(_text(resources, lambda name: name in _JUDGED)
+              for resources in (allocated, expected))))
+    profile = reader.as_dict(reader.get(
+        server.current.flavor, 'extra_specs')).get(_PROFILE)
+    if profile:
+        expected[_PROFILE] = profile
+    others = [_text(resources, lambda name: name not in _JUDGED)
+              for resources in (allocated, expected)]
+    if others[0] != others[1]:
+        found.append(classes.finding(
+            classes.ALLOCATION, classes.ALLOCATION_UNJUDGED, *others))
+    return found
 
 
 def _expected(current):
@@ -111,5 +126,6 @@ def _judged(resources, allocated):
     return judged
 
 
-def _text(resources):
-    return ' '.join('%s=%s' % item for item in sorted(resources.items()))
+def _text(resources, is_shown):
+    return ' '.join('%s=%s' % item for item in sorted(resources.items())
+                    if is_shown(item[0]))

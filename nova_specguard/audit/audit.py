@@ -44,7 +44,7 @@ class Finding:
     :ivar difference: what is wrong
     :ivar state: IDLE or STUCK of nova_specguard.audit.server
     :ivar operation: what nova is doing with the server, or None
-    :ivar heal: REPAIR, WAIT or REPORT of nova_specguard.audit.healing
+    :ivar heal: REPAIR, WAIT, REPORT or SHOW of nova_specguard.audit.healing
     :ivar reason: why heal would not repair what can be corrected, or None
     :ivar cause: what made it, where the history of the server is certain
     """
@@ -212,8 +212,7 @@ class Audit:
         if not self._with_allocations or server.operation:
             return []
         with self._going_on():
-            found = allocations.difference(server, allocated.of(server))
-            return [found] if found else []
+            return allocations.differences(server, allocated.of(server))
         # The rest goes on without.
         self._with_allocations = False
         return []
@@ -247,7 +246,7 @@ class Audit:
                 self._is_wanted)
             for difference in filter(self._is_wanted, differences):
                 heal, reason = outlook.get(
-                    difference.field, (healing.REPORT, None))
+                    difference.field, (healing.otherwise(difference), None))
                 yield Finding(
                     server.row.uuid, difference, server.cell,
                     server.row.project_id, server.row.host,

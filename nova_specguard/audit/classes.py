@@ -65,14 +65,21 @@ ALLOCATION_OTHER = base.DriftClass(
     'A move that was scheduled with a drifted request spec, or a rebuild that '
     'failed on the compute, which deletes the allocation.',
     'Rebuild: none found, open.')
+ALLOCATION_UNJUDGED = base.DriftClass(
+    'allocation-unjudged', 'info',
+    'Not drift by itself: the flavor asks for vGPUs, accelerators or other '
+    'classes that can be allocated at another provider than the compute node; '
+    'or a move that was scheduled with a drifted request spec.')
 CLASSES = {
     SPEC: (SPEC_MISSING, SPEC_ORPHAN, SPEC_UNREADABLE, SPEC_NEWER),
     INSTANCE: (INSTANCE_UNREADABLE,),
     STASHED: (STASHED_FLAVOR,),
     COLUMNS: (INSTANCE_COLUMNS,),
     MIGRATION: (MIGRATION_STUCK,),
-    ALLOCATION: (ALLOCATION_OTHER,),
+    ALLOCATION: (ALLOCATION_OTHER, ALLOCATION_UNJUDGED),
 }
+# What is shown only: nova overwrites it, or it cannot be judged.
+SHOWN = (STASHED_FLAVOR, ALLOCATION_UNJUDGED)
 
 
 def finding(field, drift_class, spec_value, current_value):

@@ -25,7 +25,7 @@ from nova_specguard.audit import server as audit_server
 from nova_specguard import exception
 from nova_specguard import fields
 
-REPAIR, WAIT, REPORT = 'repair', 'wait', 'report'
+REPAIR, WAIT, REPORT, SHOW = 'repair', 'wait', 'report', 'show'
 # Why part of what can be corrected is not.
 MIXED = 'not without the flavor or image that belongs to it'
 
@@ -110,7 +110,7 @@ def outlook(server, found, since, options, is_wanted):
     :param options: nova_specguard.conf.Options
     :param is_wanted: as for :func:`plan`
     :returns: dict of field to (REPAIR, WAIT or REPORT, why not REPAIR), of
-        what can be corrected; the rest is for people
+        what can be corrected; of the rest :func:`otherwise`
     """
     differences = [difference for difference in found
                    if difference.field not in classes.NAMES]
@@ -131,6 +131,15 @@ def outlook(server, found, since, options, is_wanted):
         would_do = WAIT, exc.format_message()
     return {name: would_do if name in names else (REPORT, MIXED)
             for name in wanted}
+
+
+def otherwise(difference):
+    """What heal would do about what cannot be corrected.
+
+    :param difference: Difference
+    :returns: REPORT, or SHOW if nothing has to be done about it
+    """
+    return SHOW if difference.drift_class in classes.SHOWN else REPORT
 
 
 def _with_objects(server):

@@ -34,6 +34,9 @@ CLASS_NAMES = tuple(sorted(
 _ADVICE = {
     classes.ALLOCATION_OTHER:
         'nova-manage placement heal_allocations --instance %(uuid)s --force',
+    classes.ALLOCATION_UNJUDGED:
+        'compare all its providers with what the flavor asks for: openstack '
+        'resource provider allocation show %(uuid)s',
     classes.MIGRATION_STUCK:
         'set its state, and look for what the migration holds: '
         'nova-manage placement audit --verbose',
@@ -74,9 +77,9 @@ def row(finding):
 def is_drift(finding):
     """Whether anything has to be done about a finding.
 
-    Nova overwrites what a failed resize left beside the flavor.
+    :param finding: Finding
     """
-    return finding.difference.drift_class is not classes.STASHED_FLAVOR
+    return finding.difference.drift_class not in classes.SHOWN
 
 
 def advice(finding):

@@ -27,10 +27,10 @@ class Audit(base.AuditCommand):
     unless it has been doing so for longer than --stuck-after. Each server
     with a difference is alerted as SPECGUARD-301 where nova's logs go.
 
-    Exit codes: 0 nothing was found, but left-over flavors; 1 stopped at
-    --max-count with more to do; 2 a database could not be read, the rest is
-    reported; 3 drift was found; 127 bad arguments; 255 an unexpected error.
-    Of several the highest, but 2 before 3 before 1.
+    Exit codes: 0 nothing was found but what is shown only (heal: show); 1
+    stopped at --max-count with more to do; 2 a database could not be read,
+    the rest is reported; 3 drift was found; 127 bad arguments; 255 an
+    unexpected error. Of several the highest, but 2 before 3 before 1.
     """
 
     TABLE_COLUMNS = ('instance_uuid', 'cell', 'host', 'field', 'drift_class',
@@ -42,11 +42,6 @@ class Audit(base.AuditCommand):
             '--summary', action='store_true',
             help='Print how many servers there are of each drift class.')
         parser.add_argument(
-            '--allocations', action='store_true',
-            help='Also read from placement what is allocated to the servers, '
-                 'one request per compute node, and compare it with their '
-                 'flavors.')
-        parser.add_argument(
             '--textfile', metavar='FILE.prom',
             help='Also write the numbers to a file for the textfile '
                  'collector of the Prometheus node exporter.')
@@ -57,7 +52,7 @@ class Audit(base.AuditCommand):
                 else report.COLUMNS)
 
     def take_action(self, parsed_args):
-        running, found = self.audit(parsed_args, parsed_args.allocations)
+        running, found = self.audit(parsed_args)
         drifted = [finding for finding in found if report.is_drift(finding)]
         for of_server in report.by_server(drifted):
             alerts.at_rest(

@@ -62,6 +62,11 @@ class AuditCommand(lister.Lister):
             '--max-count', type=_positive, metavar='N',
             help='Look at N servers at most.')
         parser.add_argument(
+            '--allocations', action='store_true',
+            help='Also read from placement what is allocated to the servers, '
+                 'one request per compute node, and compare it with their '
+                 'flavors.')
+        parser.add_argument(
             '--stuck-after', type=_positive, default=DAY, metavar='SECONDS',
             help='How long a server or migration may be in the middle of an '
                  'operation without a change (default: %d).' % DAY)
@@ -79,7 +84,7 @@ class AuditCommand(lister.Lister):
         """
         raise NotImplementedError
 
-    def audit(self, parsed_args, with_allocations=False):
+    def audit(self, parsed_args):
         """Audit the selected servers.
 
         :returns: (Audit that has run, list of Finding)
@@ -87,7 +92,7 @@ class AuditCommand(lister.Lister):
         """
         running = audit.Audit(
             _selection(parsed_args), conf.options(), parsed_args.stuck_after,
-            with_allocations)
+            parsed_args.allocations)
         _check(running.selection)
         # All that nova has imported stays: it need not be searched for garbage
         # once for every few thousand rows.

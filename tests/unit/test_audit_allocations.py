@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import json
 from unittest import mock
 
 import fixtures
@@ -19,6 +20,7 @@ from nova.scheduler.client import report
 from oslo_utils import uuidutils
 
 from tests.unit import cloud
+from tests.unit import command
 
 HOST = 'compute-a2b1'
 WHOLE = {'VCPU': 4, 'MEMORY_MB': 8192, 'DISK_GB': 80}
@@ -88,16 +90,12 @@ class DifferenceTest(AllocationTestCase):
         self.allocate(PCPU=4, MEMORY_MB=8192, DISK_GB=80)
         self.assertEqual([], self.difference())
 
-    def test_what_other_providers_can_have_is_not_judged(self):
-        self.allocate(VGPU=1, CUSTOM_X=3, **WHOLE)
-        self.assertEqual([], self.difference())
-
     def test_not_looked_at_without_the_option(self):
         self.assertEqual({}, self.found())
         self.client.get_allocations_for_resource_provider.assert_not_called()
 
 
-class FlavorTest(AllocationTestCase):
+class FlavorTestCase(AllocationTestCase):
 
     def run_with(self, extra_specs):
         """A second server, whose flavor has these extra specs."""
@@ -111,6 +109,9 @@ class FlavorTest(AllocationTestCase):
         server = self.run_with(extra_specs)
         self.placement[self.node][server] = {'resources': resources}
         return self.found(with_allocations=True).get(server, [])
+
+
+class FlavorTest(FlavorTestCase):
 
     def test_resources_of_extra_specs(self):
         bare_metal = {'resources:VCPU': '0', 'resources:MEMORY_MB': '0',
@@ -142,6 +143,74 @@ class FlavorTest(AllocationTestCase):
         self.placement[self.node][server] = {
             'resources': {'VCPU': 4, 'MEMORY_MB': 8192}}
         self.assertEqual({}, self.found(with_allocations=True))
+
+
+class UnjudgedTest(FlavorTestCase):
+    """Classes that other providers can have."""
+
+    def test_allocated_at_a_child(self):
+        self.assertEqual(['allocation-unjudged'], self.found_for(
+            {'resources:VGPU': '1'}, **WHOLE))
+
+    def test_what_the_flavor_asks_for(self):
+        self.assertEqual([], self.found_for(
+            {'resources:VGPU': '1'}, VGPU=1, **WHOLE))
+
+    def test_device_profile(self):
+        self.found_for({'accel:device_profile': 'fpga'}, **WHOLE)
+        (found,) = self.audit(with_allocations=True)
+        self.assertEqual(('', 'accel:device_profile=fpga'),
+                         (found.difference.spec_value,
+                          found.difference.current_value))
+
+    def test_it_does_not_hide_what_is_judged(self):
+        self.assertEqual(
+            ['allocation', 'allocation-unjudged'],
+            self.found_for({'resources:VGPU': '1'}, **{**WHOLE, 'VCPU': 1}))
+
+
+class CommandTest(AllocationTestCase, command.CommandTestCase):
+
+    def rows(self, *arguments):
+        self.code = self.run_command(
+            *arguments, '--allocations', '-f', 'json')
+        return json.loads(self.stdout.getvalue())
+
+    def test_row_that_a_script_can_tell(self):
+        self.allocate(VGPU=1, CUSTOM_X=3, **WHOLE)
+        (row,) = self.rows('audit')
+        self.assertEqual(
+            ('allocation', 'allocation-unjudged', 'info', 'CUSTOM_X=3 VGPU=1',
+             '', 'show'), tuple(row[name] for name in (
+                 'field', 'drift_class', 'severity', 'spec_value',
+                 'current_value', 'heal')))
+        self.assertIn(self.server, row['reason'])
+        self.assertEqual(0, self.code)
+
+    def test_judged_classes_have_a_row_of_their_own(self):
+        self.allocate(VGPU=1, **{**WHOLE, 'VCPU': 1})
+        self.assertEqual(
+            {'allocation': ('report', 'DISK_GB=80 MEMORY_MB=8192 VCPU=1'),
+             'allocation-unjudged': ('show', 'VGPU=1')},
+            {row['drift_class']: (row['heal'], row['spec_value'])
+             for row in self.rows('audit')})
+        self.assertEqual(3, self.code)
+
+    def test_heal_names_what_mends_it(self):
+        self.allocate(VGPU=1, **{**WHOLE, 'VCPU': 1})
+        rows = {row['drift_class']: row for row in self.rows(
+            'heal', '--dry-run')}
+        self.assertEqual(
+            ('left', 'nova-manage placement heal_allocations --instance %s '
+             '--force' % self.server),
+            (rows['allocation']['outcome'], rows['allocation']['reason']))
+        self.assertEqual('left', rows['allocation-unjudged']['outcome'])
+        self.assertEqual(3, self.code)
+
+    def test_heal_has_nothing_to_do_about_what_is_shown(self):
+        self.allocate(VGPU=1, **WHOLE)
+        self.rows('heal', '--dry-run')
+        self.assertEqual(0, self.code)
 
 
 class ReadTest(AllocationTestCase):

@@ -137,7 +137,7 @@ class OutputTest(AuditCommandTestCase):
             [other[name] for name in (
                 'instance_uuid', 'cell', 'host', 'field', 'drift_class',
                 'severity', 'state', 'operation', 'heal')])
-        self.assertEqual('report', stashed['heal'])
+        self.assertEqual('show', stashed['heal'])
 
     def test_formats(self):
         for name, load in (('yaml', yaml.safe_load), ('json', json.loads)):
