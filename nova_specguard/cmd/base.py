@@ -12,10 +12,13 @@
 """What the commands have in common that begin with an audit."""
 
 import argparse
+import datetime
 import gc
+import uuid
 
 from cliff import lister
 from nova import context
+from oslo_utils import timeutils
 from oslo_utils import uuidutils
 
 from nova_specguard.audit import api_rows
@@ -33,11 +36,40 @@ DRIFT = 3
 DAY = 24 * 60 * 60
 
 
-class AuditCommand(lister.Lister):
-    """A command over servers that are selected and audited."""
+class Command(lister.Lister):
+    """A command that prints rows."""
 
-    # What fits on a terminal.
+    COLUMNS = ()
+    # What fits on a terminal, if not all.
     TABLE_COLUMNS = ()
+
+    def run(self, parsed_args):
+        self._exit_code = 0
+        self._choose_columns(parsed_args)
+        super().run(parsed_args)
+        return self._exit_code
+
+    def columns(self, parsed_args):
+        """The columns that there are.
+
+        :returns: tuple of names
+        """
+        return self.COLUMNS
+
+    def _choose_columns(self, parsed_args):
+        columns = self.columns(parsed_args)
+        for column in parsed_args.columns:
+            if column not in columns:
+                raise errors.CommandError('no column %r, only %s' % (
+                    column, ', '.join(columns)))
+        if not parsed_args.columns and parsed_args.formatter == 'table':
+            parsed_args.columns = [
+                column for column in columns
+                if column in self.TABLE_COLUMNS] or list(columns)
+
+
+class AuditCommand(Command):
+    """A command over servers that are selected and audited."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -67,22 +99,10 @@ class AuditCommand(lister.Lister):
                  'one request per compute node, and compare it with their '
                  'flavors.')
         parser.add_argument(
-            '--stuck-after', type=_positive, default=DAY, metavar='SECONDS',
+            '--stuck-after', type=_age, default=DAY, metavar='SECONDS',
             help='How long a server or migration may be in the middle of an '
                  'operation without a change (default: %d).' % DAY)
         return parser
-
-    def run(self, parsed_args):
-        self._choose_columns(parsed_args)
-        super().run(parsed_args)
-        return self._exit_code
-
-    def columns(self, parsed_args):
-        """The columns that there are.
-
-        :returns: tuple of names
-        """
-        raise NotImplementedError
 
     def audit(self, parsed_args):
         """Audit the selected servers.
@@ -103,18 +123,11 @@ class AuditCommand(lister.Lister):
         bar.clear()
         for text in running.unreadable:
             self.app.LOG.error(text)
+        if not (running.checked or running.unreadable or
+                running.selection.is_whole_cloud):
+            # Of a project or host that is misspelled, nova knows nothing.
+            self.app.LOG.warning('no server was selected')
         return running, found
-
-    def _choose_columns(self, parsed_args):
-        columns = self.columns(parsed_args)
-        for column in parsed_args.columns:
-            if column not in columns:
-                raise errors.CommandError('no column %r, only %s' % (
-                    column, ', '.join(columns)))
-        if not parsed_args.columns and parsed_args.formatter == 'table':
-            parsed_args.columns = [
-                column for column in columns
-                if column in self.TABLE_COLUMNS] or list(columns)
 
     def end(self, running, is_drift_left):
         """Set with what the program ends.
@@ -140,17 +153,28 @@ def exit_code(running, is_drift_left):
 def instance_uuid(text):
     """Type of an argument.
 
+    :returns: the UUID as nova writes it
     :raises ArgumentTypeError: if it is none
     """
     if not uuidutils.is_uuid_like(text):
         raise argparse.ArgumentTypeError('%r is no UUID' % text)
-    return text
+    # as nova writes it: with hyphens, in lower case
+    return str(uuid.UUID(text))
 
 
 def _positive(text):
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError('%r is not above 0' % text)
     return int(text)
+
+
+def _age(text):
+    seconds = _positive(text)
+    try:
+        timeutils.utcnow() - datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        raise argparse.ArgumentTypeError('%s seconds are too many' % text)
+    return seconds
 
 
 def _selection(parsed_args):
@@ -177,5 +201,5 @@ def _check(selected):
     for cell in selected.cells:
         if not any(cell in (known.name, known.uuid) for known in cells):
             raise errors.CommandError('no cell %s' % cell)
-    for uuid in selected.instances - servers:
-        raise errors.CommandError('no server %s' % uuid)
+    for instance in selected.instances - servers:
+        raise errors.CommandError('no server %s' % instance)

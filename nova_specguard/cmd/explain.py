@@ -13,7 +13,6 @@
 
 import contextlib
 
-from cliff import lister
 from nova import context as nova_context
 from nova import exception as nova_exception
 
@@ -37,7 +36,7 @@ from nova_specguard import reader
 DRIFT = 'drift'
 
 
-class Explain(lister.Lister):
+class Explain(base.Command):
     """Tell the story of one server.
 
     Migrations, instance actions and the times of its rows, in order; then one
@@ -57,10 +56,6 @@ class Explain(lister.Lister):
             'instance', metavar='UUID', type=base.instance_uuid,
             help='UUID of the server.')
         return parser
-
-    def run(self, parsed_args):
-        super().run(parsed_args)
-        return self._exit_code
 
     def take_action(self, parsed_args):
         uuid = parsed_args.instance

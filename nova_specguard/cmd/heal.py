@@ -78,9 +78,6 @@ class Heal(base.AuditCommand):
             '--yes', action='store_true', help='Do not ask.')
         return parser
 
-    def columns(self, parsed_args):
-        return self.COLUMNS
-
     def take_action(self, parsed_args):
         if not (parsed_args.dry_run or parsed_args.yes or
                 sys.stdin.isatty()):

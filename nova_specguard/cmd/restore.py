@@ -11,7 +11,6 @@
 #    under the License.
 """nova-specguard restore."""
 
-from cliff import lister
 from nova import context
 from oslo_db import exception as db_exception
 
@@ -21,7 +20,7 @@ from nova_specguard.cmd import base
 from nova_specguard.cmd import errors
 
 
-class Restore(lister.Lister):
+class Restore(base.Command):
     """Undo what heal wrote.
 
     Puts the texts of a journal back, the last one first, and only where the
@@ -48,11 +47,6 @@ class Restore(lister.Lister):
             '--dry-run', action='store_true',
             help='Show what would be put back, and write nothing.')
         return parser
-
-    def run(self, parsed_args):
-        self._exit_code = 0
-        super().run(parsed_args)
-        return self._exit_code
 
     def take_action(self, parsed_args):
         try:

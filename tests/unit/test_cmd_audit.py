@@ -80,6 +80,8 @@ class ExitCodeTest(AuditCommandTestCase):
     @ddt.data(
         (), ('no-such-command',), ('audit', '--no-such-option'),
         ('audit', '--max-count', '0'), ('audit', '--stuck-after', 'long'),
+        ('audit', '--stuck-after', '99999999999'),
+        ('audit', '--stuck-after', '9' * 30),
         ('audit', '--field', 'name'), ('audit', '--instance', 'name'),
         ('audit', '--instance', builders.OTHER_UUID),
         ('audit', '--cell', 'cell3'), ('audit', '-f', 'xml'),
@@ -164,7 +166,17 @@ class OutputTest(AuditCommandTestCase):
             row['field'] for row in self.rows(
                 '--field', 'stashed_flavor', '--cell', 'cell1',
                 '--host', 'compute-a2b1', '--instance', builders.UUID)])
-        self.assertEqual([], self.rows('--project', 'another'))
+        self.assertEqual('', self.stderr.getvalue())
+
+    def test_nothing_selected(self):
+        for option in ('--project', '--host'):
+            self.assertEqual([], self.rows(option, 'another'))
+            self.assertEqual('no server was selected\n',
+                             self.stderr.getvalue())
+
+    def test_uuid_in_another_spelling(self):
+        for text in (builders.UUID.upper(), builders.UUID.replace('-', '')):
+            self.assertEqual(2, len(self.rows('--instance', text)))
 
     def test_quiet_in_a_pipe(self):
         self.run_command('audit')

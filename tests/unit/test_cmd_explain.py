@@ -241,7 +241,9 @@ class FaultTest(ExplainTestCase):
         self.assertIn('no server ' + uuid, self.stderr.getvalue())
 
     def test_bad_arguments(self):
-        for arguments in ((), ('x',), (builders.UUID, builders.UUID)):
+        self.add()
+        for arguments in ((), ('x',), (builders.UUID, builders.UUID),
+                          (builders.UUID, '-c', 'name')):
             self.assertEqual(127, self.run_command('explain', *arguments))
 
     def test_cell_that_cannot_be_read(self):

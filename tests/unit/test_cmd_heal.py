@@ -339,3 +339,8 @@ class RestoreTest(HealTestCase):
     def test_no_argument(self):
         self.assertEqual(127, self.run_command('restore'))
         self.assertIn('JOURNAL', self.stderr.getvalue())
+
+    def test_column_that_is_not_there(self):
+        self.heal()
+        self.assertEqual(127, self.restore('-c', 'name')[0])
+        self.assertNotEqual(self.before, self.text())
