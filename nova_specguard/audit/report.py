@@ -172,7 +172,8 @@ def replace_file(path, text):
         dir=os.path.dirname(path) or '.',
         prefix='.%s.' % os.path.basename(path))
     try:
-        with os.fdopen(handle, 'w') as written:
+        # What Prometheus reads, whatever the locale.
+        with os.fdopen(handle, 'w', encoding='utf-8') as written:
             written.write(text)
         # node exporter runs as another user
         os.chmod(temporary, 0o644)

@@ -79,8 +79,9 @@ class Heal(base.AuditCommand):
         return parser
 
     def take_action(self, parsed_args):
-        if not (parsed_args.dry_run or parsed_args.yes or
-                sys.stdin.isatty()):
+        # None if it is closed
+        is_asked = sys.stdin is not None and sys.stdin.isatty()
+        if not (parsed_args.dry_run or parsed_args.yes or is_asked):
             raise errors.CommandError(
                 'nobody to ask: give --yes, or --dry-run')
         running, found = self.audit(parsed_args)

@@ -13,6 +13,7 @@
 """nova-specguard: find and repair request specs that have drifted."""
 
 from importlib import metadata
+import io
 import logging
 import re
 import sys
@@ -166,4 +167,8 @@ def main(argv=None):
     :param argv: arguments, by default those of the process
     :returns: exit code
     """
+    # Names of cells and flavors can be beyond the locale: an error after heal
+    # has written would hide what it wrote.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors='backslashreplace')
     return App().run(sys.argv[1:] if argv is None else argv)

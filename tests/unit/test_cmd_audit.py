@@ -12,6 +12,7 @@
 
 """The command line of the audit."""
 
+import io
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ import yaml
 
 from nova_specguard.audit import audit
 from nova_specguard.audit import report
+from nova_specguard.cmd import main
 from nova_specguard.cmd import progress
 from tests.unit import builders
 from tests.unit import cloud
@@ -167,6 +169,22 @@ class OutputTest(AuditCommandTestCase):
                 '--field', 'stashed_flavor', '--cell', 'cell1',
                 '--host', 'compute-a2b1', '--instance', builders.UUID)])
         self.assertEqual('', self.stderr.getvalue())
+
+    def test_locale_without_the_letters(self):
+        self.cell.add(cloud.healthy(project_id='caf\u00e9'))
+        stdout = io.TextIOWrapper(io.BytesIO(), encoding='ascii')
+        with mock.patch.object(sys, 'stdout', stdout):
+            code = main.main(['audit', '-f', 'csv'])
+        self.assertEqual(3, code)
+        stdout.flush()
+        self.assertIn(b'caf\\xe9', stdout.buffer.getvalue())
+
+    def test_textfile_is_utf8(self):
+        path = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'specguard.prom')
+        with mock.patch.object(os, 'fdopen', wraps=os.fdopen) as opened:
+            report.replace_file(path, 'caf\u00e9')
+        self.assertEqual('utf-8', opened.call_args.kwargs['encoding'])
 
     def test_nothing_selected(self):
         for option in ('--project', '--host'):

@@ -203,6 +203,11 @@ class HealTest(HealTestCase):
         self.assertIn('Repair 1 servers? [y/N]', self.stderr.getvalue())
         self.assertEqual(code == 3, self.before == self.text())
 
+    def test_stdin_is_closed(self):
+        with mock.patch('sys.stdin', None):
+            self.assertEqual(127, self.run_command('heal'))
+        self.assertIn('nobody to ask', self.stderr.getvalue())
+
     def test_bad_arguments(self):
         for arguments in (('--class', 'x'), ('--instance', 'x'),
                           ('--cell', 'x'), ('-c', 'x')):
