@@ -72,7 +72,7 @@ class HookMismatch(SpecGuardException):
 
 
 class DatabaseUnreadable(SpecGuardException):
-    """Reading the API database or a cell raised.
+    """Reading the API database or a cell raised, or there was no answer.
 
     Only the class of the cause is kept, as in LookupFailed.
     """

@@ -107,7 +107,7 @@ def read(context, instance_uuid, timeout, needs, availability_zone=None):
     """
     lookup = _Lookup(context, instance_uuid, needs, availability_zone)
     try:
-        return _within(timeout, lookup.read)
+        return within(timeout, lookup.read)
     except exception.Unverifiable as exc:
         exc.kwargs['cell'] = lookup.cell
         raise
@@ -190,7 +190,17 @@ def _cut_off(system_metadata):
         if name.startswith(prefix) and len(text or '') >= _MAX_TEXT)
 
 
-def _within(timeout, function):
+def within(timeout, function):
+    """Call a function that reads, and give up if it takes too long.
+
+    It goes on in its thread, which does not keep the program from ending.
+
+    :param timeout: seconds
+    :param function: callable without arguments
+    :returns: what it returned
+    :raises LookupTimedOut: if it has not ended in time
+    :raises BaseException: whatever it raised
+    """
     # A thread of its own, which eventlet's monkey patching turns green, and a
     # daemon: nova's scatter-gather pool (5 threads in native threading mode)
     # also gathers the host states, and one paused database would use it up.

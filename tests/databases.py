@@ -17,6 +17,7 @@ only: no port is taken.
 """
 
 import atexit
+import contextlib
 import glob
 import os
 import shutil
@@ -97,6 +98,15 @@ class Server:
             self.url(name), isolation_level='AUTOCOMMIT',
             poolclass=sqlalchemy.pool.NullPool)
         return engine.connect()
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Have it accept connections, and answer nothing."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def empty(self):
         """Delete all rows."""

@@ -66,13 +66,15 @@ class Allocations:
         if provider is None:
             return None
         if provider not in self._of_provider:
-            with reading.of(PLACEMENT):
-                client = report.report_client_singleton()
-                self._of_provider[provider] = (
-                    client.get_allocations_for_resource_provider(
-                        self._context, provider).allocations)
+            self._of_provider[provider] = reading.answer(
+                PLACEMENT, self._read, provider)
         consumer = self._of_provider[provider].get(server.row.uuid, {})
         return consumer.get('resources', {})
+
+    def _read(self, provider):
+        client = report.report_client_singleton()
+        return client.get_allocations_for_resource_provider(
+            self._context, provider).allocations
 
 
 def differences(server, allocated):

@@ -16,10 +16,12 @@ import collections
 
 from nova.db.api import api as api_db
 from nova.db.api import models
+from nova import exception as nova_exception
 from nova import objects
 import sqlalchemy as sa
 
 from nova_specguard.audit import reading
+from nova_specguard import instances
 
 NAME = 'API database'
 
@@ -54,9 +56,27 @@ def cells(context):
     :returns: list of nova.objects.CellMapping; their URLs carry passwords
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    with reading.of(NAME):
-        return [cell for cell in objects.CellMappingList.get_all(context)
-                if not cell.is_cell0()]
+    return [cell for cell in reading.answer(
+        NAME, objects.CellMappingList.get_all, context)
+            if not cell.is_cell0()]
+
+
+def mapping(context, uuid):
+    """The cell of a server.
+
+    :param context: RequestContext
+    :param uuid: UUID of the server
+    :returns: nova.objects.CellMapping, or None if it is in no cell (yet)
+    :raises DatabaseUnreadable: if the API database cannot be read
+    """
+    return reading.answer(NAME, _mapping, context, uuid)
+
+
+def _mapping(context, uuid):
+    try:
+        return instances.cell_mapping(context, uuid)
+    except nova_exception.InstanceMappingNotFound:
+        return None
 
 
 def count(cell_ids, selection):
@@ -194,6 +214,9 @@ def execute(query):
     :returns: list of rows
     :raises DatabaseUnreadable: if the API database cannot be read
     """
-    with reading.of(NAME):
-        with api_db.get_engine().connect() as connection:
-            return connection.execute(query).all()
+    return reading.answer(NAME, _execute, query)
+
+
+def _execute(query):
+    with api_db.get_engine().connect() as connection:
+        return connection.execute(query).all()

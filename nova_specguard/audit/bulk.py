@@ -19,7 +19,9 @@ import json
 from nova import exception as nova_exception
 from nova import objects
 
+from nova_specguard.audit import api_rows
 from nova_specguard.audit import classes
+from nova_specguard.audit import reading
 from nova_specguard.audit import server as audit_server
 from nova_specguard import fields
 from nova_specguard import instances
@@ -139,14 +141,16 @@ class Reader:
         for server in servers:
             if len(server.mapped.groups) != 1:
                 continue
-            try:
-                group = objects.InstanceGroup.get_by_uuid(
-                    self._context, *server.mapped.groups)
-            except nova_exception.InstanceGroupNotFound:
-                # deleted in between
-                continue
             server.current = dataclasses.replace(
-                server.current, server_group=group)
+                server.current, server_group=reading.answer(
+                    api_rows.NAME, self._group, *server.mapped.groups))
+
+    def _group(self, uuid):
+        try:
+            return objects.InstanceGroup.get_by_uuid(self._context, uuid)
+        except nova_exception.InstanceGroupNotFound:
+            # deleted in between
+            return None
 
 
 @functools.lru_cache(maxsize=1024)

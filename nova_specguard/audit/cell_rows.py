@@ -92,10 +92,12 @@ class Cell:
         :returns: list of rows
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        with reading.of(self.name):
-            engine = main_db.get_engine(context=self._context)
-            with engine.connect() as connection:
-                return connection.execute(query).all()
+        return reading.answer(self.name, self._execute, query)
+
+    def _execute(self, query):
+        engine = main_db.get_engine(context=self._context)
+        with engine.connect() as connection:
+            return connection.execute(query).all()
 
     def instances(self, uuids):
         """Servers, those that are deleted but not archived included.
@@ -144,8 +146,8 @@ class Cell:
         :returns: as :func:`nova_specguard.instances.is_rebuilt`
         :raises DatabaseUnreadable: if the cell cannot be read
         """
-        with reading.of(self.name):
-            return instances.is_rebuilt(self._context, uuid)
+        return reading.answer(
+            self.name, instances.is_rebuilt, self._context, uuid)
 
     def nodes(self):
         """The compute nodes.

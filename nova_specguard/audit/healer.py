@@ -20,8 +20,6 @@ import functools
 import json
 
 from nova import context as nova_context
-from nova import exception as nova_exception
-from oslo_db import exception as db_exception
 
 from nova_specguard import actions
 from nova_specguard.audit import api_rows
@@ -105,10 +103,10 @@ class Healer:
         :raises DatabaseUnreadable: if the action, or all of it, could not be
             written; the repair stays
         """
-        with reading.of(plan.cell):
-            actions.record_heal(
-                nova_context.get_admin_context(), plan.instance_uuid,
-                'request spec repaired: %s' % ', '.join(plan.fields))
+        reading.answer(
+            plan.cell, actions.record_heal, nova_context.get_admin_context(),
+            plan.instance_uuid,
+            'request spec repaired: %s' % ', '.join(plan.fields))
 
     def _idle(self, instance_uuid):
         """Make sure that nova does nothing with the server.
@@ -117,11 +115,10 @@ class Healer:
         :raises NotRepairable: if it does, or if there is nothing to repair
         """
         try:
-            mapping = instances.cell_mapping(self._context, instance_uuid)
-        except nova_exception.InstanceMappingNotFound:
-            raise exception.NotRepairable(reason='it is in no cell')
-        name = mapping.name or mapping.uuid
-        try:
+            mapping = api_rows.mapping(self._context, instance_uuid)
+            if mapping is None:
+                raise exception.NotRepairable(reason='it is in no cell')
+            name = mapping.name or mapping.uuid
             with instances.targeted(self._context, mapping) as context:
                 cell = cell_rows.Cell(name, context)
                 row = cell.instances([instance_uuid]).get(instance_uuid)
@@ -166,8 +163,9 @@ class Healer:
 
     def _replace(self, instance_uuid, old, new):
         try:
-            return spec_row.replace(self._context, instance_uuid, old, new)
-        except db_exception.DBError as exc:
+            return reading.answer(api_rows.NAME, spec_row.replace,
+                                  self._context, instance_uuid, old, new)
+        except exception.DatabaseUnreadable as exc:
             raise exception.NotRepairable(
                 reason='its row could not be written: %s'
-                       % type(exc).__name__)
+                       % exc.kwargs['cause'])

@@ -14,7 +14,6 @@
 import contextlib
 
 from nova import context as nova_context
-from nova import exception as nova_exception
 
 from nova_specguard.audit import api_rows
 from nova_specguard.audit import audit
@@ -81,13 +80,11 @@ class Explain(base.Command):
 
 
 def _mapping(uuid):
-    with reading.of(api_rows.NAME):
-        try:
-            return instances.cell_mapping(
-                nova_context.get_admin_context(), uuid)
-        except nova_exception.InstanceMappingNotFound:
-            pass
-    raise errors.CommandError('no server %s, or it is in no cell yet' % uuid)
+    mapping = api_rows.mapping(nova_context.get_admin_context(), uuid)
+    if mapping is None:
+        raise errors.CommandError(
+            'no server %s, or it is in no cell yet' % uuid)
+    return mapping
 
 
 def story(mapping, uuid, found):

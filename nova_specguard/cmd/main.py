@@ -27,6 +27,7 @@ from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
 from nova_specguard import alerts
+from nova_specguard.cmd import databases
 from nova_specguard.cmd import errors
 
 CONF = nova.conf.CONF
@@ -116,7 +117,8 @@ class App(app.App):
             arguments += ['--config-file', path]
         for path in self.options.config_dir:
             arguments += ['--config-dir', path]
-        config.parse_args(arguments)
+        config.parse_args(arguments, configure_db=False)
+        databases.configure()
         self._log_alerts()
         objects.register_all()
 

@@ -20,8 +20,6 @@ import traceback
 
 import nova.conf
 from nova import config
-from nova.db.api import api as api_db
-from nova.db.main import api as main_db
 from nova import objects
 from oslo_config import cfg
 from oslo_messaging import opts as messaging_opts
@@ -29,8 +27,9 @@ from oslo_upgradecheck import upgradecheck
 
 from nova_specguard import alerts
 from nova_specguard.audit import report
+from nova_specguard.cmd import databases
 from nova_specguard.upgrade_check import configuration
-from nova_specguard.upgrade_check import databases
+from nova_specguard.upgrade_check import databases as database_checks
 
 CONF = nova.conf.CONF
 ERROR = 255
@@ -40,9 +39,9 @@ CHECKS = (
     ('Notification drivers', configuration.check_driver),
     ('Hooks', configuration.check_hooks),
     ('Options', configuration.check_options),
-    ('Databases', databases.check_databases),
-    ('Request specs of a newer nova', databases.check_versions),
-    ('Request specs without is_bfv', databases.check_is_bfv),
+    ('Databases', database_checks.check_databases),
+    ('Request specs of a newer nova', database_checks.check_versions),
+    ('Request specs without is_bfv', database_checks.check_is_bfv),
 )
 
 
@@ -137,11 +136,7 @@ def main(argv=None):
         config.parse_args(argv, configure_db=False, init_rpc=False)
         # transport_url, with which nova completes the URLs of cells
         CONF.register_opts(dict(messaging_opts.list_opts())[None])
-        for group, database in (('database', main_db),
-                                ('api_database', api_db)):
-            # A database that is not there is to be said now.
-            CONF.set_override('max_retries', 0, group)
-            database.configure(CONF)
+        databases.configure()
         objects.register_all()
         # where the base class looks for --json
         upgradecheck.CONF = CONF

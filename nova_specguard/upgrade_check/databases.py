@@ -14,7 +14,6 @@
 import nova.conf
 from nova import context as nova_context
 from nova.db.api import models
-from nova import objects
 import sqlalchemy as sa
 
 from nova_specguard.audit import api_rows
@@ -53,10 +52,7 @@ def check_databases(service):
             'of a cell conductor (--service conductor), whose [database] was '
             'reached; else set it.')
     try:
-        with reading.of(api_rows.NAME):
-            mappings = [mapping for mapping
-                        in objects.CellMappingList.get_all(context)
-                        if not mapping.is_cell0()]
+        mappings = api_rows.cells(context)
     except exception.DatabaseUnreadable as exc:
         return _unreachable([exc.format_message()])
     if not mappings:

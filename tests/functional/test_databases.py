@@ -12,10 +12,15 @@
 
 """Audit, heal and restore on real database servers."""
 
+import fixtures
 import testtools
 
+from nova_specguard.audit import reading
 from tests import databases
 from tests import server_cloud
+from tests.unit import builders
+from tests.unit import cloud
+from tests.unit import command
 from tests.unit import test_audit
 from tests.unit import test_audit_healer
 from tests.unit import test_cmd_heal
@@ -32,6 +37,48 @@ class MissingServerTest(testtools.TestCase):
         error = self.assertRaises(RuntimeError, Missing.get)
         self.assertEqual('no program no-such-program: install the package '
                          'no-such-package', str(error))
+
+
+class WithoutSchemas(databases.MariaDB):
+
+    def _migrated(self, name):
+        return None
+
+
+class HangingTest(server_cloud.OnMariaDB, command.CommandTestCase):
+    """A database that accepts connections, and does not answer."""
+
+    def setUp(self):
+        super().setUp()
+        self.cell.add(cloud.reported_case())
+
+    def patience(self, seconds):
+        self.useFixture(fixtures.MockPatchObject(
+            reading, 'TIMEOUT', seconds))
+
+    def test_cell(self):
+        hanging = WithoutSchemas.get()
+        mapping = self.cell.add_mapping('hanging', hanging.url('nova_cell1'))
+        row = cloud.healthy()
+        self.cell.map(mapping, row['instance']['uuid'])
+        # which the others have to do with
+        self.patience(20)
+        with hanging.paused():
+            self.assertEqual(2, self.run_command('audit', '-f', 'json'))
+        self.assertEqual(
+            'hanging could not be read: no answer in 20 s\n',
+            self.stderr.getvalue())
+        self.assertIn('flavor-other', self.stdout.getvalue())
+
+    def test_api_database(self):
+        self.patience(2)
+        with self.cell.server.paused():
+            for arguments in (('audit',), ('heal', '--yes'),
+                              ('explain', builders.UUID)):
+                self.assertEqual(2, self.run_command(*arguments))
+                self.assertEqual(
+                    'API database could not be read: no answer in 2 s\n',
+                    self.stderr.getvalue())
 
 
 def _on_each(case):

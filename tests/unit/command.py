@@ -23,6 +23,7 @@ from nova import config
 from oslo_config import cfg
 from oslo_log import log as oslo_logging
 
+from nova_specguard.cmd import databases
 from nova_specguard.cmd import main
 from tests.unit import cloud
 from tests.unit import test_instances
@@ -41,6 +42,7 @@ class CommandTestCase(cloud.CloudTestCase):
         oslo_logging.register_options(cfg.CONF)
         self.parse_args = self.useFixture(
             fixtures.MockPatchObject(config, 'parse_args')).mock
+        self.useFixture(fixtures.MockPatchObject(databases, 'configure'))
         self.addCleanup(gc.unfreeze)
         root = logging.getLogger()
         self.addCleanup(root.setLevel, root.level)

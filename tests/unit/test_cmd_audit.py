@@ -129,7 +129,7 @@ class OutputTest(AuditCommandTestCase):
                          '--config-dir', 'c', 'audit')
         self.parse_args.assert_called_once_with(
             ['nova-specguard', '--config-file', 'a', '--config-file', 'b',
-             '--config-dir', 'c'])
+             '--config-dir', 'c'], configure_db=False)
 
     def test_rows(self):
         other, stashed = self.rows()

@@ -18,6 +18,7 @@ from unittest import mock
 import ddt
 import fixtures
 import nova.conf
+from nova import objects
 from oslo_upgradecheck import upgradecheck
 
 from nova_specguard import alerts
@@ -192,13 +193,13 @@ class DatabasesTest(cloud.CloudTestCase, CheckTestCase):
         self.assertNotIn(test_instances.PASSWORD, result.details)
 
     def test_api_database_that_is_not_there(self):
-        with mock.patch.object(databases.objects.CellMappingList, 'get_all',
+        with mock.patch.object(objects.CellMappingList, 'get_all',
                                side_effect=ValueError(test_instances.URL)):
             self.assert_result(FAILURE, 'API database could not be read: '
                                'ValueError', self.check())
 
     def test_no_cells(self):
-        with mock.patch.object(databases.objects.CellMappingList, 'get_all',
+        with mock.patch.object(objects.CellMappingList, 'get_all',
                                return_value=[]):
             self.assert_result(FAILURE, 'has no cells', self.check())
 
