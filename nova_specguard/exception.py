@@ -88,3 +88,7 @@ class NotRepairable(SpecGuardException):
 
 class NotIdle(NotRepairable):
     """A row is left as it is until nova has ended what it does."""
+
+
+class NotReached(NotRepairable):
+    """A row is left as it is because a database could not be used."""

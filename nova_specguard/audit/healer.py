@@ -95,6 +95,32 @@ class Healer:
                 'undone' if is_undone else 'nova has saved it since',
                 exc.format_message())) from None
 
+    def put_back(self, entry, is_dry_run=False):
+        """Undo a repair.
+
+        As careful as the repair was: nova can save the request spec from
+        memory over what is put back, and lose the rest of it.
+
+        :param entry: Entry of a journal; the row is as it says
+        :param is_dry_run: whether to look only
+        :raises NotRepairable: if the server or its request spec changed, or
+            began to, and it is left, or put right again, as it was
+        :raises NotReached: if a database could not be read or written
+        """
+        self._idle(entry.instance_uuid)
+        if is_dry_run:
+            return
+        if not self._replace(entry.instance_uuid, entry.new, entry.old):
+            raise exception.NotRepairable(reason='nova has saved it since')
+        try:
+            self._idle(entry.instance_uuid)
+        except exception.NotRepairable as exc:
+            is_undone = self._replace(
+                entry.instance_uuid, entry.old, entry.new)
+            raise type(exc)(reason='%s: %s' % (
+                'undone' if is_undone else 'nova has saved it since',
+                exc.format_message())) from None
+
     @staticmethod
     def record(plan):
         """Tell the users of the server, as an instance action.
@@ -125,7 +151,7 @@ class Healer:
                 migrations = cell.migrations([instance_uuid])
                 mapped = api_rows.again(mapping.id, [instance_uuid])
         except exception.DatabaseUnreadable as exc:
-            raise exception.NotRepairable(reason=exc.format_message())
+            raise exception.NotReached(reason=exc.format_message())
         if row is None or row.deleted or not mapped or not mapped[0].spec:
             raise exception.NotRepairable(reason='it is gone')
         server = audit_server.Server(mapped[0], row, name)
@@ -166,6 +192,6 @@ class Healer:
             return reading.answer(api_rows.NAME, spec_row.replace,
                                   self._context, instance_uuid, old, new)
         except exception.DatabaseUnreadable as exc:
-            raise exception.NotRepairable(
+            raise exception.NotReached(
                 reason='its row could not be written: %s'
                        % exc.kwargs['cause'])

@@ -98,10 +98,7 @@ class AuditCommand(Command):
             help='Also read from placement what is allocated to the servers, '
                  'one request per compute node, and compare it with their '
                  'flavors.')
-        parser.add_argument(
-            '--stuck-after', type=_age, default=DAY, metavar='SECONDS',
-            help='How long a server or migration may be in the middle of an '
-                 'operation without a change (default: %d).' % DAY)
+        add_stuck_after(parser)
         return parser
 
     def audit(self, parsed_args):
@@ -136,6 +133,14 @@ class AuditCommand(Command):
         :param is_drift_left: whether there is drift that was not repaired
         """
         self._exit_code = exit_code(running, is_drift_left)
+
+
+def add_stuck_after(parser):
+    """Add the option that says what nova no longer works on."""
+    parser.add_argument(
+        '--stuck-after', type=_age, default=DAY, metavar='SECONDS',
+        help='How long a server or migration may be in the middle of an '
+             'operation without a change (default: %d).' % DAY)
 
 
 def exit_code(running, is_drift_left):

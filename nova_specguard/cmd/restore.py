@@ -11,13 +11,20 @@
 #    under the License.
 """nova-specguard restore."""
 
-from nova import context
-from oslo_db import exception as db_exception
+import datetime
 
+from nova import context
+from oslo_utils import timeutils
+
+from nova_specguard.audit import api_rows
+from nova_specguard.audit import healer
 from nova_specguard.audit import journal
+from nova_specguard.audit import reading
 from nova_specguard.audit import spec_row
 from nova_specguard.cmd import base
 from nova_specguard.cmd import errors
+from nova_specguard import conf
+from nova_specguard import exception
 
 
 class Restore(base.Command):
@@ -25,12 +32,12 @@ class Restore(base.Command):
 
     Puts the texts of a journal back, the last one first, and only where the
     request spec still is exactly what heal wrote: what nova has saved since
-    stays.
+    stays. Only idle servers, as heal; they are looked at again afterwards.
 
     Exit codes: 0 all of it is as it was before; 2 a row could not be read or
-    written; 3 a row has been changed since, or is gone; 127 bad arguments, or
-    no journal; 255 an unexpected error. Of several the highest, but 2 before
-    3.
+    written; 3 a row has been changed since, or is gone, or nova is working on
+    its server; 127 bad arguments, or no journal; 255 an unexpected error. Of
+    several the highest, but 2 before 3.
     """
 
     COLUMNS = ('instance_uuid', 'cell', 'fields', 'outcome')
@@ -43,6 +50,7 @@ class Restore(base.Command):
             '--instance', action='append', default=[], metavar='UUID',
             type=base.instance_uuid,
             help='UUID of a server, can be repeated.')
+        base.add_stuck_after(parser)
         parser.add_argument(
             '--dry-run', action='store_true',
             help='Show what would be put back, and write nothing.')
@@ -61,6 +69,9 @@ class Restore(base.Command):
             if uuid not in known:
                 raise errors.CommandError(
                     'no server %s in %s' % (uuid, parsed_args.journal))
+        self._healer = healer.Healer(
+            conf.options(), timeutils.utcnow() - datetime.timedelta(
+                seconds=parsed_args.stuck_after), lambda difference: False)
         return self.COLUMNS, [
             (entry.instance_uuid, entry.cell, ','.join(entry.fields),
              self._restore(entry, parsed_args.dry_run))
@@ -68,17 +79,23 @@ class Restore(base.Command):
             entry.instance_uuid in parsed_args.instance]
 
     def _restore(self, entry, is_dry_run):
-        admin = context.get_admin_context()
         try:
-            text = spec_row.read(admin, entry.instance_uuid)
+            text = reading.answer(
+                api_rows.NAME, spec_row.read, context.get_admin_context(),
+                entry.instance_uuid)
             if text == entry.old:
                 return 'as it was before'
-            if text == entry.new and (is_dry_run or spec_row.replace(
-                    admin, entry.instance_uuid, entry.new, entry.old)):
-                return 'would be restored' if is_dry_run else 'restored'
-        except db_exception.DBError as exc:
+            if text is None:
+                raise exception.NotRepairable(
+                    reason='its request spec is gone')
+            if text != entry.new:
+                raise exception.NotRepairable(
+                    reason='nova has saved it since')
+            self._healer.put_back(entry, is_dry_run)
+        except (exception.DatabaseUnreadable, exception.NotReached) as exc:
             self._exit_code = base.UNREADABLE
-            return 'not restored: %s' % type(exc).__name__
-        self._exit_code = self._exit_code or base.DRIFT
-        return ('not restored: its request spec is gone' if text is None
-                else 'not restored: nova has saved it since')
+            return 'not restored: %s' % exc.format_message()
+        except exception.NotRepairable as exc:
+            self._exit_code = self._exit_code or base.DRIFT
+            return 'not restored: %s' % exc.format_message()
+        return 'would be restored' if is_dry_run else 'restored'

@@ -11,6 +11,7 @@
 #    under the License.
 """The command lines of heal and restore."""
 
+import datetime
 import json
 import os
 from unittest import mock
@@ -19,8 +20,11 @@ import ddt
 import fixtures
 from nova import context as nova_context
 from nova.db.main import api as main_db
+from nova.db.main import models
 from nova import objects
 from oslo_db import exception as db_exception
+from oslo_utils import timeutils
+import sqlalchemy as sa
 
 from nova_specguard import actions
 from nova_specguard import alerts
@@ -308,6 +312,70 @@ class RestoreTest(HealTestCase):
         self.assertEqual(
             (3, ['not restored: nova has saved it since']), self.restore())
         self.assertEqual(saved, self.text())
+
+    def change_server(self, **values):
+        with nova_context.target_cell(
+                self.context, self.cell.mapping) as cell:
+            with main_db.get_engine(context=cell).begin() as connection:
+                connection.execute(sa.update(
+                    models.Instance.__table__).values(**values))
+
+    def test_server_that_is_not_idle(self):
+        self.heal()
+        healed = self.text()
+        for values, reason in (
+                ({'task_state': 'migrating'},
+                 'nova is working on it: live-migration'),
+                ({'task_state': None, 'vm_state': 'resized'},
+                 'a resize waits to be confirmed or reverted')):
+            self.change_server(**values)
+            for arguments in ((), ('--dry-run',)):
+                self.assertEqual((3, ['not restored: ' + reason]),
+                                 self.restore(*arguments))
+            self.assertEqual(healed, self.text())
+
+    def test_migration_that_has_not_ended(self):
+        self.heal()
+        self.cell.insert(
+            models.Migration, self.cell.mapping, deleted=0,
+            instance_uuid=builders.UUID, migration_type='migration',
+            status='pre-migrating',
+            updated_at=timeutils.utcnow() - datetime.timedelta(hours=1))
+        self.assertEqual(
+            (3, ['not restored: nova is working on it: a migration has not '
+                 'ended']), self.restore())
+        self.assertEqual((0, ['restored']),
+                         self.restore('--stuck-after', '60'))
+
+    def test_server_that_begins_to_move_meanwhile(self):
+        self.heal()
+        healed = self.text()
+        replace = spec_row.replace
+
+        def begin(*args):
+            self.change_server(task_state='resize_prep')
+            return replace(*args)
+        with mock.patch.object(spec_row, 'replace', begin):
+            self.assertEqual(
+                (3, ['not restored: undone: nova is working on it: resize']),
+                self.restore())
+        self.assertEqual(healed, self.text())
+
+    def test_databases_that_fail(self):
+        self.heal()
+        for name in ('read', 'replace'):
+            with mock.patch.object(
+                    spec_row, name, side_effect=db_exception.DBError(
+                        test_instances.PASSWORD)):
+                code, (outcome,) = self.restore()
+            self.assertEqual(2, code)
+            self.assertIn('not restored: ', outcome)
+            self.assertIn('DBError', outcome)
+
+    def test_server_that_was_deleted(self):
+        self.heal()
+        self.change_server(deleted=1)
+        self.assertEqual((3, ['not restored: it is gone']), self.restore())
 
     def test_server_that_is_gone(self):
         self.heal()
