@@ -18,6 +18,7 @@ stored of another server, and nothing was found then: it would be found again
 that there is nothing.
 """
 
+import functools
 import operator
 import re
 
@@ -26,15 +27,16 @@ _MAX = 2048
 # What differs from server to server, or from one process of nova to the next,
 # and is nothing to compare. Only what nova writes: a text that is not JSON
 # stays different from one that is.
-_ID = re.compile(r'\A(\{[^{}]*\{)"id": \d+, ')
-_CHANGES = re.compile(
-    r'(?<="nova_object\.changes": )\[(?:"\w+"(?:, "\w+")*)?\]')
+_ID = re.compile(r'(\{[^{}]*\{)"id": \d+, ')
+_CHANGES = '"nova_object.changes": ['
+_NAME = re.compile(r'"\w+"')
 # JSON has no such character
 _OWN = '\0'
 
 _columns = operator.attrgetter(
     'vm_state', 'image_ref', 'instance_type_id', 'vcpus', 'memory_mb',
-    'root_gb', 'ephemeral_gb', 'flavor', 'numa_topology', 'pci_requests')
+    'root_gb', 'ephemeral_gb', 'flavor', 'numa_topology', 'pci_requests',
+    'image_metadata')
 
 
 class Clean:
@@ -76,11 +78,34 @@ def _likeness(server):
     row, text = server.row, server.mapped.spec
     if text is None or _OWN in text:
         return None
-    text = _CHANGES.sub(_OWN, _ID.sub(r'\1', text))
+    text = _without_changes(_without_id(text))
     for name, value in (('instance_uuid', row.uuid),
                         ('project_id', row.project_id),
                         ('user_id', row.user_id)):
         name = '"%s": ' % name
         text = text.replace('%s"%s"' % (name, value), name + _OWN)
-    return (text, server.image_metadata, server.mapped.groups, server.zone,
+    return (text, server.mapped.groups, server.zone,
             row.host is None, _columns(row))
+
+
+def _without_id(text):
+    match = _ID.match(text)
+    return match[1] + text[match.end():] if match else text
+
+
+def _without_changes(text):
+    first, *others = text.split(_CHANGES)
+    parts = [first]
+    for other in others:
+        names, bracket, after = other.partition(']')
+        if bracket and (
+                not names or all(map(_is_name, names.split(', ')))):
+            parts += _CHANGES, _OWN, after
+        else:
+            parts += _CHANGES, other
+    return ''.join(parts)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_name(text):
+    return _NAME.fullmatch(text) is not None

@@ -58,10 +58,8 @@ class Reader:
         """
         uuids = [server.uuid for server in mapped]
         rows = self.cell.instances(uuids)
-        images = self.cell.image_metadata(uuids)
         found = [audit_server.Server(
-            server, row, self.cell.name, self._zone_of_host.get(row.host),
-            images.get(server.uuid))
+            server, row, self.cell.name, self._zone_of_host.get(row.host))
             for server in mapped
             if (row := rows.get(server.uuid)) is not None]
         # A deleted server keeps its spec until it is archived.
@@ -105,13 +103,13 @@ class Reader:
 
     def _read_image_meta(self, servers):
         for server in servers:
-            if server.image_metadata is None:
+            if server.row.image_metadata is None:
                 # nova stores image_base_image_ref for every server: this one
                 # was purged of it by hand. The rest can be compared.
                 continue
             try:
                 values = _image_values(
-                    server.row.image_ref, server.image_metadata)
+                    server.row.image_ref, server.row.image_metadata)
             except Exception as exc:
                 # whatever nova's own parsing of the values runs into
                 server.faults.append(classes.finding(

@@ -34,12 +34,14 @@ _COLUMNS = (
     'project_id', 'user_id', 'created_at', 'updated_at', 'instance_type_id',
     'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')
 _EXTRA_COLUMNS = ('flavor', 'numa_topology', 'pci_requests')
+# The text of a JSON object of what system_metadata keeps of the image.
+_IMAGE = 'image_metadata'
 
 # As in nova's own migration_get_in_progress_by_host_and_node.
 _ENDED = ('confirmed', 'reverted', 'error', 'failed', 'completed',
           'cancelled', 'done')
 
-Row = collections.namedtuple('Row', _COLUMNS + _EXTRA_COLUMNS)
+Row = collections.namedtuple('Row', _COLUMNS + _EXTRA_COLUMNS + (_IMAGE,))
 
 Migration = collections.namedtuple(
     'Migration', 'instance_uuid id migration_type status '
@@ -66,8 +68,18 @@ def _json_object_agg(element, compiler, **kwargs):
 
 @compiler.compiles(_object, 'sqlite')
 def _json_group_object(element, compiler, **kwargs):
-    return 'json_group_object(%s)' % compiler.process(
+    # of no rows, an empty object
+    return "nullif(json_group_object(%s), '{}')" % compiler.process(
         element.clauses, **kwargs)
+
+
+def _image_metadata():
+    # A row is a dozen times as expensive here as it is in the database.
+    return (sa.select(_object(_METADATA.c.key, _METADATA.c.value))
+            .where(_METADATA.c.instance_uuid == _INSTANCES.c.uuid,
+                   _METADATA.c.deleted == 0,
+                   _METADATA.c.key.like(r'image\_%', escape='\\'))
+            .scalar_subquery())
 
 
 class Cell:
@@ -107,27 +119,13 @@ class Cell:
         """
         rows = self.execute(
             sa.select(*(_INSTANCES.c[name] for name in _COLUMNS),
-                      *(_EXTRA.c[name] for name in _EXTRA_COLUMNS))
+                      *(_EXTRA.c[name] for name in _EXTRA_COLUMNS),
+                      _image_metadata())
             .select_from(_INSTANCES.outerjoin(
                 _EXTRA, sa.and_(_EXTRA.c.instance_uuid == _INSTANCES.c.uuid,
                                 _EXTRA.c.deleted == 0)))
             .where(_INSTANCES.c.uuid.in_(uuids)))
         return {row[0]: Row._make(row) for row in rows}
-
-    def image_metadata(self, uuids):
-        """What system_metadata keeps of the servers' images.
-
-        :returns: dict of UUID to the text of a JSON object
-        :raises DatabaseUnreadable: if the cell cannot be read
-        """
-        # A row is a dozen times as expensive here as it is in the database.
-        return dict(map(tuple, self.execute(
-            sa.select(_METADATA.c.instance_uuid,
-                      _object(_METADATA.c.key, _METADATA.c.value))
-            .where(_METADATA.c.instance_uuid.in_(uuids),
-                   _METADATA.c.deleted == 0,
-                   _METADATA.c.key.like(r'image\_%', escape='\\'))
-            .group_by(_METADATA.c.instance_uuid))))
 
     def root_destinations(self, uuids):
         """Where the servers' root block devices are.

@@ -61,8 +61,6 @@ class Server:
     :ivar row: Row of cell_rows
     :ivar cell: name of its cell
     :ivar zone: availability zone of its host, or None
-    :ivar image_metadata: text of what its system_metadata keeps of the image,
-        or None
     :ivar flavors: primitives of the embedded flavors by ``cur``, ``old`` and
         ``new``; empty if they cannot be read, or are not parsed
     :ivar spec: primitive of its request spec, or None
@@ -72,12 +70,11 @@ class Server:
     :ivar migrations: Migrations of cell_rows that have not ended
     """
 
-    def __init__(self, mapped, row, cell, zone=None, image_metadata=None):
+    def __init__(self, mapped, row, cell, zone=None):
         self.mapped = mapped
         self.row = row
         self.cell = cell
         self.zone = zone
-        self.image_metadata = image_metadata
         self.flavors = {}
         self.spec = self.current = None
         self.faults = []

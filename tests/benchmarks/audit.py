@@ -228,7 +228,7 @@ WHERE im.cell_id = %s AND im.queued_for_delete = 0 AND im.id > %s
 ORDER BY im.id LIMIT %s"""
 _FLOOR_CELL = 'SELECT ' + ', '.join(
     ('i.' if name in models.Instance.__table__.c else 'e.') + name
-    for name in cell_rows.Row._fields) + """
+    for name in cell_rows.Row._fields if name != 'image_metadata') + """
 FROM instances i
 LEFT JOIN instance_extra e ON e.instance_uuid = i.uuid AND e.deleted = 0
 WHERE i.uuid IN %s"""

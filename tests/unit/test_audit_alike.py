@@ -73,13 +73,14 @@ class AlikeTestCase(base.TestCase):
         columns = dict.fromkeys(cell_rows.Row._fields)
         columns.update(fuzz.ROW['instance'], flavor=json.dumps(flavor),
                        numa_topology=json.dumps(numa_topology),
-                       pci_requests=json.dumps(pci_requests), **instance)
+                       pci_requests=json.dumps(pci_requests),
+                       image_metadata=json.dumps(metadata), **instance)
         text = spec if isinstance(spec, str) else json.dumps(spec)
         text = text.replace(
             fuzz.SPEC['nova_object.data']['instance_uuid'], columns['uuid'])
         return audit_server.Server(
             api_rows.Mapped(1, columns['uuid'], 'p', text, groups),
-            cell_rows.Row(**columns), 'cell1', zone, json.dumps(metadata))
+            cell_rows.Row(**columns), 'cell1', zone)
 
     def read(self, server, clean=None):
         """Read a server as the audit does.

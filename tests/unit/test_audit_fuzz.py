@@ -90,11 +90,11 @@ class FuzzTest(base.TestCase):
         columns.update(ROW['instance'])
         columns.update({name: json.dumps(value)
                         for name, value in EXTRA.items()})
+        columns['image_metadata'] = json.dumps(ROW['system_metadata'])
         columns.update(extra)
         server = audit_server.Server(
             api_rows.Mapped(1, columns['uuid'], 'p', spec, ()),
-            cell_rows.Row(**columns), 'cell1', None,
-            json.dumps(ROW['system_metadata']))
+            cell_rows.Row(**columns), 'cell1')
         options = self.options()
         bulk.Reader(self.context, FakeCell(), ({}, set()), options).read(
             [server])
