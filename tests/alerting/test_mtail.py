@@ -73,8 +73,10 @@ class MtailTestCase(base.TestCase):
 
 class CountTest(MtailTestCase):
 
-    def test_program_has_no_other_metric_than_those_of_its_series(self):
-        self.assertEqual({}, self.counted('nothing of ours'))
+    def test_what_is_there_before_the_first_alert(self):
+        self.assertEqual(
+            {'nova_specguard_refused_total': {base.labels(): 0}},
+            self.counted('nothing of ours'))
 
     def test_each_code_is_counted_as_itself(self):
         found = self.alerts(*(
@@ -210,7 +212,8 @@ class ForgeryTest(MtailTestCase):
                            outcome='refused', field='flavor'): len(lines)}),
              ('nova_specguard_alerts_total',
               {base.labels(code='SPECGUARD-102', operation='live-migration',
-                           outcome='refused'): len(lines)})],
+                           outcome='refused'): len(lines)}),
+             ('nova_specguard_refused_total', {base.labels(): len(lines)})],
             sorted((name, values)
                    for name, values in self.counted(*lines).items()
                    if not name.endswith('_timestamp_seconds')))
