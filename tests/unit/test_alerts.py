@@ -53,6 +53,10 @@ HOSTILE = {
     'other scripts': 'Größe 大きさ',
     'lone surrogate': 'a\ud800b',
     'format character': '%s %(name)s %d',
+    'another alert': 'x nova.specguard [-] SPECGUARD-102 operation=migrate',
+    'markup': '<script>alert(1)</script> <!channel> [a](http://b) *c* `d`',
+    'template': '{{ $labels.code }} {{ template "x" }} ${x} #{x}',
+    'shell': '$(id) `id` ; | & > *',
     'very long': 'x' * 100000,
     'very long with newlines': 'x\n' * 50000,
 }
