@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 #
-# Long runs against heal: killed 200 times, two minutes beside a nova that saves
-# at full speed, 100,000 damaged texts. tools/test.sh runs a tenth of each. Takes
-# the options of tools/test.sh; SPECGUARD_SEED repeats a run.
+# Long runs. Against heal: killed 200 times, two minutes beside a nova that saves
+# at full speed, 100,000 damaged texts. Alerts all the way to a pager: 10,000 of
+# each code. tools/test.sh runs a tenth of each. Takes the options of
+# tools/test.sh; SPECGUARD_SEED repeats a run.
 
 set -eu -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export SPECGUARD_ENDURANCE=full OS_TEST_TIMEOUT=7200
-exec "$root/tools/test.sh" --endurance "$@"
+exec "$root/tools/test.sh" --endurance --alerting "$@"

@@ -15,6 +15,7 @@ Usage: tools/test.sh [options]
     --unit           only tests/unit
     --functional     only tests/functional
     --endurance      only tests/endurance
+    --alerting       only tests/alerting
 
 UPPER_CONSTRAINTS may name a constraints file. Functional tests run with
 eventlet; OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads, which
@@ -35,11 +36,12 @@ while [[ $# -gt 0 ]]; do
         --unit) suites+=(unit); shift ;;
         --functional) suites+=(functional); shift ;;
         --endurance) suites+=(endurance); shift ;;
+        --alerting) suites+=(alerting); shift ;;
         --help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
     esac
 done
-[[ ${#suites[@]} -gt 0 ]] || suites=(unit functional endurance)
+[[ ${#suites[@]} -gt 0 ]] || suites=(unit functional endurance alerting)
 
 passed=0
 failed=0
