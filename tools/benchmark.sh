@@ -7,7 +7,7 @@ set -eu -o pipefail
 
 usage() {
     cat <<EOF
-Usage: tools/benchmark.sh [options] guard|audit [benchmark options]
+Usage: tools/benchmark.sh [options] guard|audit|alerting [benchmark options]
 
     --nova VERSION   as in tools/venv.sh
     --python PYTHON  as in tools/venv.sh
@@ -17,6 +17,8 @@ Usage: tools/benchmark.sh [options] guard|audit [benchmark options]
         --pairs N    times to schedule with and without the guard; default: 100
     audit            how fast the audit is, on a MariaDB that it fills
         N ...        how many servers; default: 10000 200000
+    alerting         how many lines a second mtail reads
+        --events N   how many alerts of each code; default: 2000
 
 Takes a few minutes; the times want an idle machine. "guard" runs with
 eventlet; OS_NOVA_DISABLE_EVENTLET_PATCHING=true gives native threads where all
@@ -34,7 +36,7 @@ while [[ $# -gt 0 ]]; do
             shift 2
             ;;
         --help) usage; exit 0 ;;
-        guard | audit) break ;;
+        guard | audit | alerting) break ;;
         *) usage >&2; exit 2 ;;
     esac
 done
