@@ -35,11 +35,13 @@ class Terminal(io.StringIO):
         return True
 
 
-class CommandTestCase(cloud.CloudTestCase):
+class Program:
+    """To be mixed into a test case, in front of it."""
 
     def setUp(self):
-        super().setUp()
+        # Before anybody parses arguments.
         oslo_logging.register_options(cfg.CONF)
+        super().setUp()
         self.parse_args = self.useFixture(
             fixtures.MockPatchObject(config, 'parse_args')).mock
         self.useFixture(fixtures.MockPatchObject(databases, 'configure'))
@@ -67,3 +69,7 @@ class CommandTestCase(cloud.CloudTestCase):
         for stream in (self.stdout, self.stderr):
             self.assertNotIn(test_instances.PASSWORD, stream.getvalue())
         return code
+
+
+class CommandTestCase(Program, cloud.CloudTestCase):
+    pass
