@@ -13,15 +13,21 @@
 """What the documentation has people type and write, for tests to do it."""
 
 import collections
+import functools
 import os
 import re
+import subprocess
 import textwrap
+
+import fixtures
 
 SOURCE = os.path.join(
     os.path.dirname(os.path.dirname(__file__)), 'doc', 'source')
 ON_CALL = 'operate/on-call.rst'
 ALERTING = 'operate/alerting.rst'
 
+_LOGS = '/var/log/nova'
+_PLACEHOLDERS = ('INSTANCE', 'REQUEST_ID', 'JOURNAL', 'MAIN_PID', 'SILENCE_ID')
 _UNDERLINE = re.compile(r'([-=])\1+$')
 _DIRECTIVE = re.compile(r'( *)\.\. code-block:: (\w+)$')
 _PROMPT = re.compile(r'[$#] ')
@@ -85,3 +91,58 @@ def steps(page, section):
             elif block.language == 'console':
                 found += [('console', line) for line in commands(block.text)]
     return found
+
+
+def follows(section):
+    """The test does all that a section of the page ON_CALL says.
+
+    :param section: its title
+    """
+    def decorate(test):
+        @functools.wraps(test)
+        def follow(self, *args):
+            self.steps = steps(ON_CALL, section)
+            test(self, *args)
+            self.assertEqual([], self.steps, 'left out')
+        follow.section = section
+        return follow
+    return decorate
+
+
+class Reader:
+    """A person who reads the page. To be mixed into a test case.
+
+    :ivar steps: what is still to be done in the section
+    :ivar values: dict of placeholders of the page to what they stand for
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.values = {}
+        self.directory = self.useFixture(fixtures.TempDir()).path
+
+    def do(self, beginning):
+        """The next step of the section.
+
+        :param beginning: how its text begins
+        :returns: what the program of a command returns; of a shell's, output
+        """
+        language, text = self.steps.pop(0)
+        self.assertEqual(beginning, text[:len(beginning)])
+        if language == 'ini':
+            return self.write_config(text)
+        program = text.split()[0]
+        return getattr(self, 'run_' + program.replace('-', '_'))(text)
+
+    def filled_in(self, text):
+        for name, value in self.values.items():
+            text = re.sub(r'\b%s\b' % name, value, text)
+        for name in _PLACEHOLDERS:
+            self.assertNotRegex(text, r'\b%s\b' % name)
+        return text
+
+    def run_grep(self, text):
+        text = self.filled_in(text).replace(_LOGS, self.directory)
+        return subprocess.run(
+            ['bash', '-c', text], check=True, capture_output=True,
+            text=True).stdout

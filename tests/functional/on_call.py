@@ -13,17 +13,14 @@
 """Doing what doc/source/operate/on-call.rst says."""
 
 import contextlib
-import functools
 import io
 import logging
 import os
 import re
 import shlex
-import subprocess
 import sys
 from unittest import mock
 
-import fixtures
 from nova.cmd import manage
 import nova.conf
 from nova import utils
@@ -37,67 +34,10 @@ from tests.unit import command
 
 CONF = nova.conf.CONF
 
-LOGS = '/var/log/nova'
 TEXTFILES = '/var/lib/prometheus/node-exporter'
-PLACEHOLDERS = ('INSTANCE', 'REQUEST_ID', 'JOURNAL', 'MAIN_PID')
 
 
-def follows(section):
-    """The test does all that a section of the page says.
-
-    :param section: its title
-    """
-    def decorate(test):
-        @functools.wraps(test)
-        def follow(self, *args):
-            self.steps = pages.steps(pages.ON_CALL, section)
-            test(self, *args)
-            self.assertEqual([], self.steps, 'left out')
-        follow.section = section
-        return follow
-    return decorate
-
-
-class Reader:
-    """A person who reads the page. To be mixed into a test case.
-
-    :ivar steps: what is still to be done in the section
-    :ivar values: dict of placeholders of the page to what they stand for
-    """
-
-    def setUp(self):
-        super().setUp()
-        self.values = {}
-        self.directory = self.useFixture(fixtures.TempDir()).path
-
-    def do(self, beginning):
-        """The next step of the section.
-
-        :param beginning: how its text begins
-        :returns: what the program of a command returns; of a shell's, output
-        """
-        language, text = self.steps.pop(0)
-        self.assertEqual(beginning, text[:len(beginning)])
-        if language == 'ini':
-            return self.write_config(text)
-        program = text.split()[0]
-        return getattr(self, 'run_' + program.replace('-', '_'))(text)
-
-    def filled_in(self, text):
-        for name, value in self.values.items():
-            text = re.sub(r'\b%s\b' % name, value, text)
-        for name in PLACEHOLDERS:
-            self.assertNotRegex(text, r'\b%s\b' % name)
-        return text
-
-    def run_grep(self, text):
-        text = self.filled_in(text).replace(LOGS, self.directory)
-        return subprocess.run(
-            ['bash', '-c', text], check=True, capture_output=True,
-            text=True).stdout
-
-
-class OnCallTestCase(Reader, command.Program, drifts.Drifts,
+class OnCallTestCase(pages.Reader, command.Program, drifts.Drifts,
                      test_faults.FaultTestCase):
     """The page and nova's services, which log to a file."""
 

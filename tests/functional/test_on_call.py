@@ -75,7 +75,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assert_runs(self.server, host, A2_MEDIUM)
         self.assertEqual(alerts, len(self.alerts.incidents))
 
-    @on_call.follows('Which server')
+    @pages.follows('Which server')
     def test_which_server(self):
         self.set_guard(correct=False)
         self.move()
@@ -88,7 +88,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assertIn('specguard_refused',
                       [event['event'] for event in action['events']])
 
-    @on_call.follows('SPECGUARD-101')
+    @pages.follows('SPECGUARD-101')
     def test_corrected(self):
         self.move()
         self.assert_alert('101', self.server, 'live-migration', 'flavor')
@@ -100,7 +100,7 @@ class MoveTest(on_call.OnCallTestCase):
         del self.computes['amd1'].driver.instances[self.server['id']]
         self.assert_healed('amd1')
 
-    @on_call.follows('SPECGUARD-102')
+    @pages.follows('SPECGUARD-102')
     def test_refused(self):
         self.set_guard(correct=False)
         self.move()
@@ -113,7 +113,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assertEqual(0, self.do('nova-specguard audit'))
         self.assert_healed('amd2')
 
-    @on_call.follows('SPECGUARD-103')
+    @pages.follows('SPECGUARD-103')
     def test_allowed(self):
         self.set_guard(mode='warn')
         self.move()
@@ -128,7 +128,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.do('openstack')
         self.assert_runs(self.server, 'amd1', A2_MEDIUM)
 
-    @on_call.follows('SPECGUARD-301')
+    @pages.follows('SPECGUARD-301')
     def test_found(self):
         self.assertEqual(DRIFT, self.do('nova-specguard audit'))
         self.assertIn('flavor-other', self.stdout.getvalue())
@@ -138,7 +138,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assertIn('would be healed', self.stdout.getvalue())
         self.assertEqual('e2.medium', self.spec_flavor(self.server))
 
-    @on_call.follows('SPECGUARD-302')
+    @pages.follows('SPECGUARD-302')
     def test_healed(self):
         self.run_nova_specguard('nova-specguard heal')
         self.values['JOURNAL'], = (
@@ -150,7 +150,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assertEqual(0, self.do('nova-specguard restore'))
         self.assertEqual('e2.medium', self.spec_flavor(self.server))
 
-    @on_call.follows('Allocation of another size')
+    @pages.follows('Allocation of another size')
     def test_allocation(self):
         with self.unguarded():
             self.move()
@@ -162,7 +162,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.do('nova-manage')
         self.assert_allocation(self.server, 'intel1', A2_MEDIUM.resources)
 
-    @on_call.follows('Switch it off')
+    @pages.follows('Switch it off')
     def test_off(self):
         self.set_guard(correct=False)
         self.do('[specguard]\nmode = off')
@@ -171,7 +171,7 @@ class MoveTest(on_call.OnCallTestCase):
         self.assert_no_alert()
         self.assertEqual('intel1', self.host_of(self.server))
 
-    @on_call.follows('Let one kind of move through')
+    @pages.follows('Let one kind of move through')
     def test_let_through(self):
         healthy = self.boot(host='amd1')
         self.set_guard(correct=False)
@@ -190,7 +190,7 @@ class MoveTest(on_call.OnCallTestCase):
                          (alert['code'], alert['outcome']))
         self.assert_runs(healthy, 'amd2', A2_MEDIUM)
 
-    @on_call.follows('Many refused moves')
+    @pages.follows('Many refused moves')
     def test_storm(self):
         self.set_guard(correct=False)
         self.move()
@@ -221,7 +221,7 @@ class FaultTest(on_call.OnCallTestCase):
                     module, 'nova_context', broken))
             yield
 
-    @on_call.follows('SPECGUARD-201')
+    @pages.follows('SPECGUARD-201')
     def test_unverifiable(self):
         with self.cell_down():
             self.live_migrate(self.server)
@@ -234,7 +234,7 @@ class FaultTest(on_call.OnCallTestCase):
         self.do('openstack')
         self.assert_runs(self.server, 'amd2', A2_MEDIUM)
 
-    @on_call.follows('SPECGUARD-202')
+    @pages.follows('SPECGUARD-202')
     def test_fault(self):
         with mock.patch.object(fields, 'differences', side_effect=KeyError):
             self.live_migrate(self.server)
@@ -246,7 +246,7 @@ class FaultTest(on_call.OnCallTestCase):
             'Hooks'][0])
         self.assertEqual(0, self.do('nova-specguard audit'))
 
-    @on_call.follows('SPECGUARD-203')
+    @pages.follows('SPECGUARD-203')
     def test_misconfigured(self):
         self.write_config('[specguard]\nmode = enforced\n')
         self.run_kill('kill -HUP MAIN_PID')
@@ -261,7 +261,7 @@ class FaultTest(on_call.OnCallTestCase):
             self.run_nova_specguard_status(
                 'nova-specguard-status upgrade check')['Options'])
 
-    @on_call.follows('SPECGUARD-303')
+    @pages.follows('SPECGUARD-303')
     def test_not_healed(self):
         self.about(self.refuse_rebuild())
         self.assertEqual(DRIFT, self.run_nova_specguard('nova-specguard heal'))
@@ -275,7 +275,7 @@ class FaultTest(on_call.OnCallTestCase):
         self.assertEqual(0, self.do('nova-specguard heal'))
         self.assertEqual(0, self.run_nova_specguard('nova-specguard audit'))
 
-    @on_call.follows('The audit does not run')
+    @pages.follows('The audit does not run')
     def test_audit(self):
         self.assertEqual(0, self.do('nova-specguard audit'))
         with open(os.path.join(
@@ -284,7 +284,7 @@ class FaultTest(on_call.OnCallTestCase):
                 written.read(),
                 r'nova_specguard_audit_last_run_timestamp_seconds \d+\n')
 
-    @on_call.follows('The upgrade check fails')
+    @pages.follows('The upgrade check fails')
     def test_upgrade_check(self):
         result, details = self.do('nova-specguard-status')[
             'Notification drivers']
@@ -310,7 +310,7 @@ class UnguardedSchedulerTest(on_call.OnCallTestCase):
             group='filter_scheduler', enabled_filters=base.NOVA_FILTERS,
             available_filters=['nova.scheduler.filters.all_filters'])
 
-    @on_call.follows('SPECGUARD-001')
+    @pages.follows('SPECGUARD-001')
     def test_scheduler(self):
         self.boot(host='amd1')
         self.assertEqual('', self.do('grep'))
@@ -319,7 +319,7 @@ class UnguardedSchedulerTest(on_call.OnCallTestCase):
         self.assertEqual([], self.do('journalctl'))
 
 
-class UnguardedServiceTest(on_call.Reader, test_plugin.ServiceTestCase):
+class UnguardedServiceTest(pages.Reader, test_plugin.ServiceTestCase):
     """nova-conductor, in whose environment the package is broken."""
 
     def setUp(self):
@@ -343,7 +343,7 @@ class UnguardedServiceTest(on_call.Reader, test_plugin.ServiceTestCase):
         return {check['check']: check['result']
                 for check in json.loads(ended.stdout)['checks']}
 
-    @on_call.follows('A service without the guard')
+    @pages.follows('A service without the guard')
     def test_service(self):
         self.useFixture(fixtures.EnvironmentVariable(
             'PYTHONPATH', os.pathsep.join([self.directory, *sys.path])))
@@ -395,7 +395,7 @@ class UnseenTest(on_call.OnCallTestCase):
         ('cut off', 'json.decoder.JSONDecodeError', 'spec-unreadable'),
         ('foreign', 'KeyError', 'spec-unreadable'))
     @ddt.unpack
-    @on_call.follows('A spec that no guard can see')
+    @pages.follows('A spec that no guard can see')
     def test_api(self, kind, name, drift_class):
         with open(os.path.join(pages.SOURCE, pages.ON_CALL)) as page:
             self.assertIn('``%s``' % name, page.read())
