@@ -441,6 +441,7 @@ class CoverageTest(oslo_base.BaseTestCase):
                 UnguardedServiceTest, UnseenTest)
             for test in vars(case).values() if hasattr(test, 'section')}
         titles = {block.section for block in pages.blocks(pages.ON_CALL)}
+        titles.remove('Silence it')  # tests.alerting.test_silence
         self.assertEqual(done, {
             title for title in titles if pages.steps(pages.ON_CALL, title)})
 
