@@ -16,6 +16,8 @@ Names are looked up, versions are not: an object that a newer nova wrote is
 compared by the names it shares with this one.
 """
 
+import json
+
 from nova.objects import base
 
 
@@ -74,3 +76,16 @@ def short(value, limit=200):
     """A value's short form for a log line or a table cell."""
     text = '-' if value is None else str(value)
     return text if len(text) <= limit else text[:limit - 3] + '...'
+
+
+def printable(text):
+    """A text that stays on its line and does nothing to a terminal.
+
+    Whatever is no letter, sign or space (line ends, control characters, marks
+    of the direction of writing) is escaped as alerts escape it.
+
+    :param text: str
+    :returns: str
+    """
+    return ''.join(char if char.isprintable() else json.dumps(char)[1:-1]
+                   for char in text)

@@ -28,6 +28,7 @@ from nova_specguard.cmd import errors
 from nova_specguard.cmd import progress
 from nova_specguard import conf
 from nova_specguard import exception
+from nova_specguard import reader
 
 STOPPED = 1
 UNREADABLE = 2
@@ -42,12 +43,21 @@ class Command(lister.Lister):
     COLUMNS = ()
     # What fits on a terminal, if not all.
     TABLE_COLUMNS = ()
+    # Several lines each, that are printable already.
+    TEXT_COLUMNS = ()
 
     def run(self, parsed_args):
         self._exit_code = 0
         self._choose_columns(parsed_args)
         super().run(parsed_args)
         return self._exit_code
+
+    def produce_output(self, parsed_args, column_names, data):
+        # Names, hints and extra specs are free text of users.
+        return super().produce_output(parsed_args, column_names, [
+            [reader.printable(value) if isinstance(value, str)
+             and name not in self.TEXT_COLUMNS else value
+             for name, value in zip(column_names, row)] for row in data])
 
     def columns(self, parsed_args):
         """The columns that there are.

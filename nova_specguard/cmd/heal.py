@@ -28,6 +28,7 @@ from nova_specguard.cmd import errors
 from nova_specguard.cmd import progress
 from nova_specguard import conf
 from nova_specguard import exception
+from nova_specguard import reader
 
 HEALED, WOULD_HEAL, LEFT = 'healed', 'would be healed', 'left'
 
@@ -54,6 +55,7 @@ class Heal(base.AuditCommand):
                'outcome', 'reason', 'diff')
     TABLE_COLUMNS = ('instance_uuid', 'cell', 'host', 'field', 'drift_class',
                      'outcome', 'reason')
+    TEXT_COLUMNS = ('diff',)
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -192,7 +194,7 @@ def diff(plan):
         json.dumps(json.loads(text), indent=2).splitlines(keepends=True)
         for text in (plan.old, plan.new))
     return ''.join(
-        line if line.endswith('\n') else line + '\n'
+        reader.printable(line.rstrip('\n')) + '\n'
         for line in difflib.unified_diff(
             old, new, 'request spec of %s' % plan.instance_uuid, 'repaired'))
 

@@ -29,6 +29,7 @@ from oslo_log import log as oslo_logging
 from nova_specguard import alerts
 from nova_specguard.cmd import databases
 from nova_specguard.cmd import errors
+from nova_specguard import reader
 
 CONF = nova.conf.CONF
 # Without any of these, oslo.log would write to stderr.
@@ -40,7 +41,17 @@ _SECRET = re.compile(r'(?<=://)[^\s/@]*(?:@[^\s/@]*)*@')
 
 
 class _Formatter(logging.Formatter):
-    """Leaves passwords out: messages of database drivers have some."""
+    """Makes messages fit for a terminal.
+
+    Messages of database drivers have passwords, and names are free text.
+    """
+
+    def formatMessage(self, record):
+        return reader.printable(super().formatMessage(record))
+
+    def formatException(self, ei):
+        return '\n'.join(map(
+            reader.printable, super().formatException(ei).split('\n')))
 
     def format(self, record):
         return _SECRET.sub('***@', super().format(record))

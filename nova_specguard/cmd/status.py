@@ -28,6 +28,7 @@ from oslo_upgradecheck import upgradecheck
 from nova_specguard import alerts
 from nova_specguard.audit import report
 from nova_specguard.cmd import databases
+from nova_specguard import reader
 from nova_specguard.upgrade_check import configuration
 from nova_specguard.upgrade_check import databases as database_checks
 
@@ -69,7 +70,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _run(self, name, check):
         result = check(self._service)
-        result.details = alerts.mask(result.details)
+        result.details = reader.printable(alerts.mask(result.details))
         self.results.append((name, result))
         return result
 
@@ -145,7 +146,8 @@ def main(argv=None):
         # of argparse: 2 is the result of a check
         return ERROR if exc.code else 0
     except (cfg.Error, OSError) as exc:
-        print('Error: %s' % alerts.mask(exc), file=sys.stderr)
+        print('Error: %s' % reader.printable(alerts.mask(exc)),
+              file=sys.stderr)
         return ERROR
     except Exception:
         print('Error:\n%s' % alerts.mask(traceback.format_exc()),

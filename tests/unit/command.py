@@ -35,6 +35,11 @@ class Terminal(io.StringIO):
         return True
 
 
+# A colour, the start of a line, another direction of writing, and more.
+HOSTILE = 'a\x1b[31m\r\n\u202e\x9b\u200b\udce9b'
+ESCAPED = r'a\u001b[31m\r\n\u202e\u009b\u200b\udce9b'
+
+
 class Program:
     """To be mixed into a test case, in front of it."""
 
@@ -69,6 +74,13 @@ class Program:
         for stream in (self.stdout, self.stderr):
             self.assertNotIn(test_instances.PASSWORD, stream.getvalue())
         return code
+
+    def assert_printable(self):
+        """Nothing that was printed does anything to a terminal."""
+        for stream in (self.stdout, self.stderr):
+            self.assertTrue(
+                stream.getvalue().replace('\n', '').isprintable(),
+                ascii(stream.getvalue()))
 
 
 class CommandTestCase(Program, cloud.CloudTestCase):

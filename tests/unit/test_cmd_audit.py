@@ -179,6 +179,34 @@ class OutputTest(AuditCommandTestCase):
         stdout.flush()
         self.assertIn(b'caf\\xe9', stdout.buffer.getvalue())
 
+    def test_names_that_move_the_terminal(self):
+        row = cloud.reported_case()
+        spec = row['request_spec']['nova_object.data']
+        spec['flavor']['nova_object.data']['name'] = command.HOSTILE
+        row['instance'].update(uuid=builders.OTHER_UUID)
+        self.cell.add(row)
+        for name in ('table', 'value', 'csv', 'json', 'yaml'):
+            self.run_command('audit', '-f', name, '-c', 'spec_value',
+                             '--instance', builders.OTHER_UUID)
+            self.assert_printable()
+            if name in ('table', 'value'):
+                self.assertIn(command.ESCAPED, self.stdout.getvalue())
+        shown, _stashed = self.rows('--instance', builders.OTHER_UUID)
+        self.assertIn(command.ESCAPED, shown['spec_value'])
+
+    def test_letters_stay(self):
+        self.cell.add(cloud.healthy(project_id='caf\u00e9'))
+        self.run_command('audit', '-f', 'value')
+        self.assertIn('caf\u00e9', self.stdout.getvalue())
+
+    def test_cell_whose_name_moves_the_terminal(self):
+        self.cell.add_mapping('\x1b[2Jcell', test_instances.URL.replace(
+            'mysql+pymysql', 'nosuchdialect'))
+        self.run_command('audit')
+        self.assertEqual(
+            '\\u001b[2Jcell could not be read: NoSuchModuleError\n',
+            self.stderr.getvalue())
+
     def test_textfile_is_utf8(self):
         path = os.path.join(
             self.useFixture(fixtures.TempDir()).path, 'specguard.prom')

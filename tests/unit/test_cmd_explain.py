@@ -154,6 +154,16 @@ class ConclusionTest(ExplainTestCase):
         self.assertTrue(self.resize(SAVED).startswith(
             'resize 1 to e2.medium failed'))
 
+    def test_flavor_whose_name_moves_the_terminal(self):
+        spec = self.row['request_spec']['nova_object.data']
+        spec['flavor']['nova_object.data']['name'] = command.HOSTILE
+        self.resize(SAVED)
+        for name in ('table', 'value'):
+            self.run_command('explain', '-f', name, builders.UUID)
+            self.assertIn('resize 1 to ' + command.ESCAPED,
+                          self.stdout.getvalue())
+            self.assert_printable()
+
     def test_flavor_that_nobody_knows(self):
         self.add()
         self.migrate(1, 'resize', 'error', 831, 7, SAVED)

@@ -109,6 +109,17 @@ class HealTest(HealTestCase):
             '--- request spec of %s\n+++ repaired\n' % builders.UUID), output)
         self.assertIn('| would be healed |', output)
 
+    def test_names_that_move_the_terminal(self):
+        self.cell.add_mapping(command.HOSTILE[:-2], 'sqlite://')
+        row = cloud.reported_case()
+        row['instance'].update(uuid=builders.OTHER_UUID)
+        spec = row['request_spec']['nova_object.data']
+        spec['flavor']['nova_object.data']['name'] = command.HOSTILE + '\x7f'
+        self.cell.add(row)
+        for name in ('table', 'value', 'csv', 'yaml', 'json'):
+            self.run_command('heal', '--dry-run', '-f', name)
+            self.assert_printable()
+
     def test_nothing_found(self):
         self.heal()
         os.unlink(self.path)
@@ -286,6 +297,18 @@ class RecordActionTest(HealTestCase):
 
 
 class RestoreTest(HealTestCase):
+
+    def test_names_that_move_the_terminal(self):
+        self.heal()
+        with open(self.path) as journal:
+            text = journal.read()
+        with open(self.path, 'w') as journal:
+            journal.write(text.replace(
+                '"cell1"', json.dumps(command.HOSTILE)))
+        for name in ('table', 'value'):
+            self.run_command('restore', '-f', name, self.path)
+            self.assertIn(command.ESCAPED, self.stdout.getvalue())
+            self.assert_printable()
 
     def test_exact_bytes(self):
         self.heal()

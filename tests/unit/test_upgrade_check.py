@@ -330,6 +330,17 @@ class ProgramTest(CheckTestCase):
         self.assertIn('| Check: Hooks', ended.stdout)
         self.assertIn('| Result: Failure', ended.stdout)
 
+    def test_names_that_move_the_terminal(self):
+        with open(self.file, 'a') as written:
+            written.write('enabled_filters = A\x1b[2J\u202e,'
+                          'SpecGuardFilter\n')
+        for arguments in ((), ('--json',)):
+            ended = self.run_program('--config-file', self.file, 'upgrade',
+                                     'check', *arguments)
+            self.assertIn('u001b[2J', ended.stdout)
+            self.assertTrue(
+                ended.stdout.replace('\n', '').isprintable(), ended.stdout)
+
     def test_no_such_file(self):
         ended = self.run_program('--config-file', self.file + 'x', 'upgrade',
                                  'check')
