@@ -45,12 +45,24 @@ class Command(lister.Lister):
     TABLE_COLUMNS = ()
     # Several lines each, that are printable already.
     TEXT_COLUMNS = ()
+    # Whether it changes rows of nova.
+    WRITES = False
 
     def run(self, parsed_args):
         self._exit_code = 0
         self._choose_columns(parsed_args)
+        self._check_options()
         super().run(parsed_args)
         return self._exit_code
+
+    def _check_options(self):
+        problems = conf.options().problems
+        if problems and self.WRITES:
+            raise errors.CommandError(
+                'nothing is written while options are invalid: %s'
+                % '; '.join(problems))
+        for problem in problems:
+            self.app.LOG.warning(problem)
 
     def produce_output(self, parsed_args, column_names, data):
         # Names, hints and extra specs are free text of users.

@@ -56,6 +56,7 @@ class Heal(base.AuditCommand):
     TABLE_COLUMNS = ('instance_uuid', 'cell', 'host', 'field', 'drift_class',
                      'outcome', 'reason')
     TEXT_COLUMNS = ('diff',)
+    WRITES = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)

@@ -41,6 +41,7 @@ class Restore(base.Command):
     """
 
     COLUMNS = ('instance_uuid', 'cell', 'fields', 'outcome')
+    WRITES = True
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)

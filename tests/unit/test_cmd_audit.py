@@ -194,6 +194,12 @@ class OutputTest(AuditCommandTestCase):
         shown, _stashed = self.rows('--instance', builders.OTHER_UUID)
         self.assertIn(command.ESCAPED, shown['spec_value'])
 
+    def test_invalid_option(self):
+        self.configure(field_modes='flavour:off')
+        self.assertEqual(3, self.run_command('audit'))
+        self.assertIn('[specguard] field_modes = flavour:off (invalid: ',
+                      self.stderr.getvalue())
+
     def test_letters_stay(self):
         self.cell.add(cloud.healthy(project_id='caf\u00e9'))
         self.run_command('audit', '-f', 'value')

@@ -250,6 +250,14 @@ class FaultTest(ExplainTestCase):
         self.assertEqual(127, self.run_command('explain', uuid))
         self.assertIn('no server ' + uuid, self.stderr.getvalue())
 
+    def test_invalid_option(self):
+        self.add()
+        self.configure(mode='of')
+        self.explain()
+        self.assertEqual(3, self.code)
+        self.assertIn('[specguard] mode = of (invalid: ',
+                      self.stderr.getvalue())
+
     def test_bad_arguments(self):
         self.add()
         for arguments in ((), ('x',), (builders.UUID, builders.UUID),

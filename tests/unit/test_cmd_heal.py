@@ -120,6 +120,15 @@ class HealTest(HealTestCase):
             self.run_command('heal', '--dry-run', '-f', name)
             self.assert_printable()
 
+    def test_invalid_option(self):
+        # Else what was meant to be off would be repaired.
+        self.configure(field_modes='flavour:off')
+        code, _rows = self.heal()
+        self.assertEqual(127, code)
+        self.assertIn('[specguard] field_modes = flavour:off (invalid: ',
+                      self.stderr.getvalue())
+        self.assertEqual(self.before, self.text())
+
     def test_nothing_found(self):
         self.heal()
         os.unlink(self.path)
@@ -314,6 +323,13 @@ class RestoreTest(HealTestCase):
         self.heal()
         self.assertEqual((0, ['restored']), self.restore())
         self.assertEqual(self.before, self.text())
+
+    def test_invalid_option(self):
+        self.heal()
+        healed = self.text()
+        self.configure(mode='of')
+        self.assertEqual(127, self.restore()[0])
+        self.assertEqual(healed, self.text())
 
     def test_twice(self):
         self.heal()
