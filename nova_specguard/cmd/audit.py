@@ -70,5 +70,5 @@ class Audit(base.AuditCommand):
             report.replace_file(
                 path, report.metrics(running, found, time.time()))
         except OSError as exc:
-            raise errors.CommandError(
+            self._failure = errors.CommandError(
                 'cannot write %s: %s' % (path, exc.strerror))

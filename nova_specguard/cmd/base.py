@@ -50,9 +50,13 @@ class Command(lister.Lister):
 
     def run(self, parsed_args):
         self._exit_code = 0
+        self._failure = None
         self._choose_columns(parsed_args)
         self._check_options()
         super().run(parsed_args)
+        if self._failure is not None:
+            # After the rows: the work that they tell of is done.
+            raise self._failure
         return self._exit_code
 
     def _check_options(self):

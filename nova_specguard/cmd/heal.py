@@ -151,8 +151,11 @@ class Heal(base.AuditCommand):
         try:
             journal = undo_journal.Journal(path)
         except OSError as exc:
-            raise errors.CommandError(
+            self._failure = errors.CommandError(
                 'cannot write the journal %s: %s' % (path, exc.strerror))
+            reasons.update(dict.fromkeys(plans, _no_journal(exc)))
+            plans.clear()
+            return
         self.app.LOG.warning('The old texts are in %s.', path)
         bar = progress.Bar(self.app.stderr)
         total = len(plans)
@@ -163,8 +166,7 @@ class Heal(base.AuditCommand):
                 except exception.NotRepairable as exc:
                     reasons[uuid] = exc.format_message()
                 except OSError as exc:
-                    reasons[uuid] = 'the journal cannot be written: %s' % (
-                        exc.strerror)
+                    reasons[uuid] = _no_journal(exc)
                 if uuid in reasons:
                     del plans[uuid]
                 else:
@@ -203,6 +205,10 @@ def diff(plan):
 def _default_journal():
     return 'nova-specguard-heal-%s.jsonl' % timeutils.utcnow().strftime(
         '%Y%m%dT%H%M%SZ')
+
+
+def _no_journal(exc):
+    return 'the journal cannot be written: %s' % exc.strerror
 
 
 def _is_in(plans, finding):

@@ -255,6 +255,14 @@ class OutputTest(AuditCommandTestCase):
                          os.listdir(os.path.dirname(path)))
         self.assertEqual(0o644, os.stat(path).st_mode & 0o777)
 
+    def test_textfile_that_cannot_be_written(self):
+        self.assertEqual(127, self.run_command(
+            'audit', '--textfile', '/nonexistent/file.prom'))
+        self.assertIn(builders.UUID, self.stdout.getvalue())
+        self.assertEqual(
+            'cannot write /nonexistent/file.prom: No such file or '
+            'directory\n', self.stderr.getvalue())
+
     def test_progress_line(self):
         self.assertEqual(
             '[###############---------------] 100/200 servers,     50/s, '

@@ -186,9 +186,12 @@ class HealTest(HealTestCase):
     def test_journal_that_exists(self):
         with open(self.path, 'w'):
             pass
-        code, _rows = self.heal()
+        code, rows = self.heal()
         self.assertEqual(127, code)
         self.assertIn('cannot write the journal', self.stderr.getvalue())
+        self.assertEqual(
+            ('left', 'the journal cannot be written: File exists'),
+            (rows[0]['outcome'], rows[0]['reason']))
         self.assertEqual(self.before, self.text())
 
     def test_disk_that_is_full(self):
