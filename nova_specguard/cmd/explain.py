@@ -13,6 +13,7 @@
 
 import contextlib
 
+import nova.conf
 from nova import context as nova_context
 
 from nova_specguard.audit import api_rows
@@ -32,6 +33,7 @@ from nova_specguard import instances
 from nova_specguard import reader
 
 
+CONF = nova.conf.CONF
 DRIFT = 'drift'
 
 
@@ -80,6 +82,10 @@ class Explain(base.Command):
 
 
 def _mapping(uuid):
+    if CONF.api_database.connection is None:
+        # the files of a cell conductor
+        raise exception.DatabaseUnreadable(
+            database=api_rows.NAME, cause='no [api_database] connection')
     mapping = api_rows.mapping(nova_context.get_admin_context(), uuid)
     if mapping is None:
         raise errors.CommandError(

@@ -250,6 +250,15 @@ class FaultTest(ExplainTestCase):
         self.assertEqual(127, self.run_command('explain', uuid))
         self.assertIn('no server ' + uuid, self.stderr.getvalue())
 
+    def test_no_api_database(self):
+        self.add()
+        self.conf.config(group='api_database', connection=None)
+        self.explain()
+        self.assertEqual(2, self.code)
+        self.assertEqual(
+            'API database could not be read: no [api_database] connection\n',
+            self.stderr.getvalue())
+
     def test_invalid_option(self):
         self.add()
         self.configure(mode='of')

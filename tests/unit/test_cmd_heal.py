@@ -438,6 +438,14 @@ class RestoreTest(HealTestCase):
         self.assertEqual(self.before, self.text())
         self.assertEqual(healed, self.text(other))
 
+    def test_database_that_cannot_be_read(self):
+        self.heal()
+        with mock.patch.object(
+                spec_row, 'read',
+                side_effect=db_exception.CantStartEngineError()):
+            self.assertEqual(
+                (2, ['not restored: CantStartEngineError']), self.restore())
+
     def test_server_that_is_not_in_the_journal(self):
         self.heal()
         self.assertEqual(127, self.restore(
