@@ -12,6 +12,7 @@
 """What the commands have in common that begin with an audit."""
 
 import argparse
+import contextlib
 import datetime
 import gc
 import uuid
@@ -25,6 +26,7 @@ from nova_specguard.audit import api_rows
 from nova_specguard.audit import audit
 from nova_specguard.audit import selection
 from nova_specguard.cmd import errors
+from nova_specguard.cmd import output
 from nova_specguard.cmd import progress
 from nova_specguard import conf
 from nova_specguard import exception
@@ -70,10 +72,27 @@ class Command(lister.Lister):
 
     def produce_output(self, parsed_args, column_names, data):
         # Names, hints and extra specs are free text of users.
-        return super().produce_output(parsed_args, column_names, [
+        rows = [
             [reader.printable(value) if isinstance(value, str)
              and name not in self.TEXT_COLUMNS else value
-             for name, value in zip(column_names, row)] for row in data])
+             for name, value in zip(column_names, row)] for row in data]
+        with self.printing():
+            return super().produce_output(parsed_args, column_names, rows)
+
+    @contextlib.contextmanager
+    def printing(self):
+        """Print something, and be sure that it is written.
+
+        :raises BrokenPipeError: if nobody reads it any more
+        :raises CommandError: if it cannot be written
+        """
+        try:
+            yield
+            self.app.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as exc:
+            raise errors.CommandError(output.message(exc))
 
     def columns(self, parsed_args):
         """The columns that there are.

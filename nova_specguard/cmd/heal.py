@@ -96,8 +96,10 @@ class Heal(base.AuditCommand):
         self._unrecorded = {}
         plans, reasons = self._plan(found)
         if parsed_args.formatter == 'table':
-            for plan in plans.values():
-                self.app.stdout.write(diff(plan))
+            # Nothing is written that could not be shown.
+            with self.printing():
+                for plan in plans.values():
+                    self.app.stdout.write(diff(plan))
         outcome = WOULD_HEAL
         if plans and not parsed_args.dry_run:
             outcome = HEALED

@@ -13,7 +13,6 @@
 """nova-specguard: find and repair request specs that have drifted."""
 
 from importlib import metadata
-import io
 import logging
 import re
 import sys
@@ -29,6 +28,7 @@ from oslo_log import log as oslo_logging
 from nova_specguard import alerts
 from nova_specguard.cmd import databases
 from nova_specguard.cmd import errors
+from nova_specguard.cmd import output
 from nova_specguard import reader
 
 CONF = nova.conf.CONF
@@ -180,8 +180,6 @@ def main(argv=None):
     :param argv: arguments, by default those of the process
     :returns: exit code
     """
-    # Names of cells and flavors can be beyond the locale: an error after heal
-    # has written would hide what it wrote.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors='backslashreplace')
-    return App().run(sys.argv[1:] if argv is None else argv)
+    return output.run(
+        lambda: App().run(sys.argv[1:] if argv is None else argv),
+        errors.BAD_ARGUMENTS)

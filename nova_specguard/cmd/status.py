@@ -28,6 +28,7 @@ from oslo_upgradecheck import upgradecheck
 from nova_specguard import alerts
 from nova_specguard.audit import report
 from nova_specguard.cmd import databases
+from nova_specguard.cmd import output
 from nova_specguard import reader
 from nova_specguard.upgrade_check import configuration
 from nova_specguard.upgrade_check import databases as database_checks
@@ -130,7 +131,12 @@ def main(argv=None):
     :param argv: arguments, by default those of the process
     :returns: exit code: 0 success, 1 warning, 2 failure, 255 an error
     """
-    argv = sys.argv if argv is None else ['nova-specguard-status', *argv]
+    return output.run(lambda: _run(
+        sys.argv if argv is None else ['nova-specguard-status', *argv]),
+        ERROR)
+
+
+def _run(argv):
     try:
         CONF.register_cli_opt(cfg.SubCommandOpt(
             'command', title='Commands', handler=_add_parsers))
@@ -145,6 +151,8 @@ def main(argv=None):
     except SystemExit as exc:
         # of argparse: 2 is the result of a check
         return ERROR if exc.code else 0
+    except BrokenPipeError:
+        raise
     except (cfg.Error, OSError) as exc:
         print('Error: %s' % reader.printable(alerts.mask(exc)),
               file=sys.stderr)

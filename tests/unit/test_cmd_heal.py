@@ -14,6 +14,7 @@
 import datetime
 import json
 import os
+import sys
 from unittest import mock
 
 import ddt
@@ -30,6 +31,7 @@ from nova_specguard import actions
 from nova_specguard import alerts
 from nova_specguard.audit import healer
 from nova_specguard.audit import spec_row
+from nova_specguard.cmd import main
 from nova_specguard import exception
 from tests.unit import builders
 from tests.unit import cloud
@@ -229,6 +231,14 @@ class HealTest(HealTestCase):
             'heal', '--journal', self.path), self.stderr.getvalue())
         self.assertIn('Repair 1 servers? [y/N]', self.stderr.getvalue())
         self.assertEqual(code == 3, self.before == self.text())
+
+    def test_diff_that_cannot_be_written(self):
+        stdout = mock.Mock(flush=mock.Mock(side_effect=[
+            OSError(28, 'No space left on device'), None]))
+        with mock.patch.object(sys, 'stdout', stdout):
+            code = main.main(['heal', '--yes', '--journal', self.path])
+        self.assertEqual(127, code)
+        self.assertEqual(self.before, self.text())
 
     def test_stdin_is_closed(self):
         with mock.patch('sys.stdin', None):
