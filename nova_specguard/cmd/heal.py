@@ -95,11 +95,16 @@ class Heal(base.AuditCommand):
             lambda difference: self._is_wanted(parsed_args, difference))
         self._unrecorded = {}
         plans, reasons = self._plan(found)
-        if parsed_args.formatter == 'table':
+        is_table = parsed_args.formatter == 'table'
+        if is_table:
             # Nothing is written that could not be shown.
             with self.printing():
                 for plan in plans.values():
                     self.app.stdout.write(diff(plan))
+        if not (parsed_args.dry_run or parsed_args.yes or
+                is_table and self.app.stdout.isatty()):
+            for plan in plans.values():
+                self.app.stderr.write(diff(plan))
         outcome = WOULD_HEAL
         if plans and not parsed_args.dry_run:
             outcome = HEALED

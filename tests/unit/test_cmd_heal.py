@@ -232,6 +232,20 @@ class HealTest(HealTestCase):
         self.assertIn('Repair 1 servers? [y/N]', self.stderr.getvalue())
         self.assertEqual(code == 3, self.before == self.text())
 
+    @ddt.data('json', 'table')
+    def test_diff_in_front_of_the_question(self, formatter):
+        # stdout is no terminal here
+        self.useFixture(fixtures.MonkeyPatch('sys.stdin', mock.Mock(
+            isatty=lambda: True, readline=lambda: 'n')))
+        self.run_command('heal', '-f', formatter)
+        diff, question, _rest = self.stderr.getvalue().partition('Repair 1')
+        self.assertIn('--- request spec of %s\n' % builders.UUID, diff)
+        self.assertTrue(question)
+
+    def test_no_diff_on_stderr_without_a_question(self):
+        self.heal()
+        self.assertNotIn('---', self.stderr.getvalue())
+
     def test_diff_that_cannot_be_written(self):
         stdout = mock.Mock(flush=mock.Mock(side_effect=[
             OSError(28, 'No space left on device'), None]))
