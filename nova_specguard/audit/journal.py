@@ -15,6 +15,7 @@ A file of JSON lines. Each is on the disk before the row is written, so that a
 heal which is killed at any moment can be undone.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -57,8 +58,9 @@ class Journal:
         :raises OSError: if it exists or cannot be created
         """
         self.path = path
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        self._file = os.fdopen(handle, 'w', encoding='ascii')
+        self._handle = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        self._failure = None
         # the name of the file, too
         folder = os.open(os.path.dirname(path) or '.', os.O_RDONLY)
         try:
@@ -70,16 +72,26 @@ class Journal:
         """Write an entry, down to the disk.
 
         :param entry: Entry
-        :raises OSError: if it cannot be written
+        :raises OSError: if it, or one before it, cannot be written
         """
+        if self._failure is not None:
+            # Of that one there may be a part, which no other can follow.
+            raise self._failure
         line = {'version': _VERSION, 'time': timeutils.utcnow().isoformat(),
                 **dataclasses.asdict(entry)}
-        self._file.write(json.dumps(line) + '\n')
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        left = (json.dumps(line) + '\n').encode('ascii')
+        try:
+            while left:
+                left = left[os.write(self._handle, left):]
+            os.fsync(self._handle)
+        except OSError as exc:
+            self._failure = exc
+            raise
 
     def close(self):
-        self._file.close()
+        # All entries are on the disk already.
+        with contextlib.suppress(OSError):
+            os.close(self._handle)
 
 
 def read(path):
@@ -107,7 +119,14 @@ def _entry(number, line):
         if values['version'] != _VERSION:
             raise JournalUnreadable(
                 'line %d was written by another version' % number)
-        return Entry(**{field.name: values[field.name]
-                        for field in dataclasses.fields(Entry)})
-    except (ValueError, KeyError, TypeError):
-        raise JournalUnreadable('line %d is no entry of a journal' % number)
+        entry = Entry(**{field.name: values[field.name]
+                         for field in dataclasses.fields(Entry)})
+        # Edited by hand, it can be of any type, or beyond UTF-8.
+        if not isinstance(entry.fields, list):
+            raise TypeError
+        ''.join([entry.instance_uuid, entry.cell, entry.old, entry.new,
+                 *entry.fields]).encode()
+        return entry
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise JournalUnreadable(
+            'line %d is no entry of a journal' % number) from None

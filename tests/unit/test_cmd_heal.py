@@ -204,6 +204,31 @@ class HealTest(HealTestCase):
         self.assertIn('No space left', rows[0]['reason'])
         self.assertEqual(self.before, self.text())
 
+    def test_disk_that_is_full_in_the_middle_of_a_line(self):
+        other = self.cell.add({
+            **cloud.reported_case(),
+            'instance': {**cloud.reported_case()['instance'],
+                         'uuid': builders.OTHER_UUID}})
+        write = os.write
+        full = OSError(28, 'No space left on device')
+
+        def part(handle, data, written=[]):
+            written.append(handle)
+            if len(written) > 1:
+                raise full
+            return write(handle, data[:100])
+
+        with mock.patch.object(os, 'write', part), mock.patch.object(
+                os, 'close', side_effect=[None, full]):
+            code, rows = self.heal()
+        self.assertEqual(3, code, self.stderr.getvalue())
+        self.assertEqual(
+            {'the journal cannot be written: No space left on device'},
+            {row['reason'] for row in rows
+             if row['drift_class'] == 'flavor-other'})
+        self.assertEqual([self.before] * 2, [self.text(), self.text(other)])
+        self.assertEqual((0, []), self.restore())
+
     def test_journal_is_named(self):
         self.heal()
         self.assertIn(self.path, self.stderr.getvalue())
@@ -332,6 +357,7 @@ class RecordActionTest(HealTestCase):
         self.assertIn('SPECGUARD-302', self.alerts.output)
 
 
+@ddt.ddt
 class RestoreTest(HealTestCase):
 
     def test_names_that_move_the_terminal(self):
@@ -482,6 +508,25 @@ class RestoreTest(HealTestCase):
             journal.write('x\n')
         self.assertEqual(127, self.restore()[0])
         self.assertIn('line 1', self.stderr.getvalue())
+
+    @ddt.data(
+        {'fields': None}, {'fields': 'flavor'}, {'fields': [1]},
+        {'old': 1}, {'new': None}, {'cell': []}, {'instance_uuid': 1},
+        {'instance_uuid': '\udce9'}, {'version': '1'})
+    def test_journal_that_was_edited(self, values):
+        self.heal()
+        with open(self.path) as journal:
+            entry = json.loads(journal.read())
+        with open(self.path, 'w') as journal:
+            journal.write('%s\n' % json.dumps({**entry, **values}))
+        self.assertEqual(127, self.restore()[0])
+        self.assertIn('line 1 ', self.stderr.getvalue())
+
+    def test_journal_without_end(self):
+        with open(self.path, 'w') as journal:
+            journal.write('[' * 100000 + '\n')
+        self.assertEqual(127, self.restore()[0])
+        self.assertIn('line 1 ', self.stderr.getvalue())
 
     def test_no_argument(self):
         self.assertEqual(127, self.run_command('restore'))
