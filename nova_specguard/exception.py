@@ -92,3 +92,74 @@ class NotIdle(NotRepairable):
 
 class NotReached(NotRepairable):
     """A row is left as it is because a database could not be used."""
+
+
+class DiskException(SpecGuardException):
+    """A disk, or a file below it, was not read."""
+
+
+class QemuImgAsRoot(DiskException):
+    """A bug of qemu-img would be one of the whole host."""
+
+    msg_fmt = _('qemu-img is not run as root: run this as the user of '
+                'nova-compute')
+
+
+class QemuImgMissing(DiskException):
+    """A program is not installed."""
+
+    msg_fmt = _('%(program)s is not installed')
+
+
+class DiskMissing(DiskException):
+    """There is no such file."""
+
+    msg_fmt = _('%(path)s does not exist')
+
+
+class DiskUnreadable(DiskException):
+    """The operating system does not let us read a file."""
+
+    msg_fmt = _('%(path)s could not be read: %(cause)s')
+
+
+class QemuImgFailed(DiskUnreadable):
+    """qemu-img has ended with an error."""
+
+    msg_fmt = _('qemu-img info of %(path)s failed: %(cause)s')
+
+
+class QemuImgTimedOut(DiskUnreadable):
+    """qemu-img did not end."""
+
+    msg_fmt = _('qemu-img info of %(path)s did not end in %(timeout)s s')
+
+
+class QemuImgOverLimits(DiskUnreadable):
+    """qemu-img was ended by the limits that nova sets for it."""
+
+    msg_fmt = _("qemu-img info of %(path)s was ended by signal %(signal)s, as "
+                "nova's limits of memory and processor time do")
+
+
+class DiskUnsafe(DiskException):
+    """What nobody should open."""
+
+
+class DiskNotAFile(DiskUnsafe):
+    """A symbolic link, FIFO, device or folder."""
+
+    msg_fmt = _('%(path)s is no regular file')
+
+
+class DiskFormatOther(DiskUnsafe):
+    """The header is not of the format that is on record."""
+
+    msg_fmt = _('%(path)s has no %(format)s header, but that is the format on '
+                'record')
+
+
+class DiskDataFile(DiskUnsafe):
+    """Guest data in another file, which old releases of qemu open."""
+
+    msg_fmt = _('%(path)s has an external data file, which nova never makes')
