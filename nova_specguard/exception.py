@@ -94,6 +94,12 @@ class NotReached(NotRepairable):
     """A row is left as it is because a database could not be used."""
 
 
+class FactsUnreadable(SpecGuardException):
+    """A file of facts is none, or one of another release."""
+
+    msg_fmt = _('no file of "disks export": %(reason)s')
+
+
 class DiskException(SpecGuardException):
     """A disk, or a file below it, was not read."""
 
