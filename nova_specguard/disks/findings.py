@@ -37,6 +37,13 @@ UNSAFE = base.DriftClass(
     'The disk names a file or a server that no disk of nova names. Made by '
     'hand, or by a tenant.', 'CVE-2024-32498.')
 
+# It is of a class that is published, but does no harm as long as nova goes by
+# its own record; a tenant shall not be able to stop moves by it.
+HEADER = dataclasses.replace(
+    UNSAFE, severity='info',
+    cause='A tenant wrote the header of an image format to the start of its '
+          'raw disk, as anyone may.')
+
 # What an audit says: something is wrong; nothing is; it was left out, and the
 # reason says why; it could not be read.
 FOUND, CLEAN, NOT_APPLICABLE, UNREADABLE = (
@@ -91,6 +98,15 @@ class Finding:
         return base.Difference(
             FIELD, self.drift_class, self.expected_base, self.found_base,
             is_correctable=False)
+
+
+def is_drift(finding):
+    """Whether anything has to be done about a finding.
+
+    :param finding: Finding
+    """
+    return (finding.state == FOUND and
+            finding.drift_class.severity != HEADER.severity)
 
 
 def row(finding):

@@ -28,8 +28,12 @@ _FEATURES_AT = 72
 _DATA_FILE = 1 << 2
 _LENGTH = _FEATURES_AT + _FEATURES.size
 
-# What has no such header is raw.
 QCOW2, RAW = 'qcow2', 'raw'
+
+# How images of formats begin that can name other files.
+_NAMING = {
+    _QCOW2: QCOW2, b'QED\0': 'qed', b'KDMV': 'vmdk', b'COWD': 'vmdk',
+    b'# Disk DescriptorFile': 'vmdk', b'conectix': 'vpc', b'vhdxfile': 'vhdx'}
 
 
 def check(path, image_format):
@@ -45,7 +49,7 @@ def check(path, image_format):
     :raises DiskUnsafe: if it is no regular file or not of this format, or has
         an external data file
     """
-    start = read(path)
+    start = _read(path)
     if image_format == RAW:
         return
     if not start.startswith(_QCOW2) or len(start) < _LENGTH:
@@ -56,26 +60,22 @@ def check(path, image_format):
         raise exception.DiskDataFile(path=path)
 
 
-def is_qcow2(path):
-    """Whether a file begins as a qcow2 image does, whatever it is.
+def naming_format(path):
+    """The format, able to name other files, that a file seems to be of.
 
     :param path: absolute path of the file
+    :returns: qemu's name of it, or None
     :raises DiskMissing: if there is none
     :raises DiskUnreadable: if it cannot be read
     :raises DiskNotAFile: if it is no regular file
     """
-    return read(path).startswith(_QCOW2)
+    start = _read(path)
+    return next((name for magic, name in _NAMING.items()
+                 if start.startswith(magic)), None)
 
 
-def read(path):
-    """Read the start of a regular file; wait for nothing.
-
-    :param path: absolute path of the file
-    :returns: bytes
-    :raises DiskMissing: if there is none
-    :raises DiskUnreadable: if it cannot be read
-    :raises DiskNotAFile: if it is no regular file
-    """
+def _read(path):
+    """Read the start of a regular file; wait for nothing."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK |
                          os.O_NOCTTY | os.O_CLOEXEC)

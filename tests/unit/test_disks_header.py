@@ -37,7 +37,7 @@ class HeaderTest(testtools.TestCase):
     def test_qcow2(self):
         self.write()
         header.check(self.path, header.QCOW2)
-        self.assertTrue(header.is_qcow2(self.path))
+        self.assertEqual('qcow2', header.naming_format(self.path))
 
     def test_external_data_file(self):
         self.write(features=0b100)
@@ -56,7 +56,16 @@ class HeaderTest(testtools.TestCase):
         self.write(magic=b'KDMV')
         self.assertRaises(exception.DiskFormatOther,
                           header.check, self.path, header.QCOW2)
-        self.assertFalse(header.is_qcow2(self.path))
+        self.assertEqual('vmdk', header.naming_format(self.path))
+
+    def test_descriptor(self):
+        with open(self.path, 'wb') as written:
+            written.write(b'# Disk DescriptorFile\nversion=1\n')
+        self.assertEqual('vmdk', header.naming_format(self.path))
+
+    def test_boot_sector(self):
+        self.write(magic=b'\xebc\x90\0')
+        self.assertIsNone(header.naming_format(self.path))
 
     def test_cut_off(self):
         with open(self.path, 'wb') as written:
