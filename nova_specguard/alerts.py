@@ -48,6 +48,7 @@ MISCONFIGURED = 'SPECGUARD-203'
 FOUND = 'SPECGUARD-301'
 HEALED = 'SPECGUARD-302'
 NOT_HEALED = 'SPECGUARD-303'
+DISK = 'SPECGUARD-401'
 
 _LEVELS = {
     SUMMARY: logging.INFO,
@@ -61,6 +62,7 @@ _LEVELS = {
     FOUND: logging.WARNING,
     HEALED: logging.WARNING,
     NOT_HEALED: logging.WARNING,
+    DISK: logging.WARNING,
 }
 _REMEMBERED_INCIDENTS = 4096
 _PLAIN = re.compile(r'[A-Za-z0-9_.:/@+,|-]+\Z')
@@ -115,7 +117,7 @@ def _observed(differences):
 def at_rest(code, operation, outcome, finding, differences, reason=None):
     """Alert what a command found of a server at rest, or did about it.
 
-    :param code: FOUND, HEALED or NOT_HEALED
+    :param code: FOUND, HEALED, NOT_HEALED or DISK
     :param operation: name of the command
     :param outcome: its name in the line
     :param finding: nova_specguard.audit.audit.Finding of the server
