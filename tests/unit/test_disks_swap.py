@@ -1,0 +1,118 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+import stat
+from unittest import mock
+
+import fixtures
+
+from nova_specguard.disks import swap
+from nova_specguard import exception
+from tests.unit import base
+
+
+class SwapTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.folder = self.useFixture(fixtures.TempDir()).path
+        self.disk = self.write('disk', 'old')
+        self.copy = self.write('disk.specguard-new', 'new')
+        self.old = self.disk + '.specguard-old'
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, 'w') as written:
+            written.write(text)
+        return path
+
+    def contents(self):
+        """What is in the folder: name to text."""
+        found = {}
+        for name in os.listdir(self.folder):
+            with open(os.path.join(self.folder, name)) as read:
+                found[name] = read.read()
+        return found
+
+    def test_put_keeps_the_old_file(self):
+        swap.put(self.disk, keeps_old=True)
+        self.assertEqual({'disk': 'new', 'disk.specguard-old': 'old'},
+                         self.contents())
+
+    def test_put_without_the_old_file(self):
+        swap.put(self.disk, keeps_old=False)
+        self.assertEqual({'disk': 'new'}, self.contents())
+
+    def test_put_overwrites_no_old_file(self):
+        self.write('disk.specguard-old', 'older')
+        before = self.contents()
+        self.assertRaises(exception.NotRepairable, swap.put, self.disk, True)
+        self.assertEqual(before, self.contents())
+
+    def test_put_that_fails_changes_nothing(self):
+        before = self.contents()
+        with mock.patch.object(os, 'rename', side_effect=OSError):
+            self.assertRaises(OSError, swap.put, self.disk, True)
+        self.assertEqual(before, self.contents())
+
+    def test_put_keeps_owner(self):
+        status = os.stat(self.disk)
+        with mock.patch.object(os, 'chown') as chown:
+            swap.put(self.disk, True)
+        chown.assert_called_once_with(self.copy, status.st_uid, status.st_gid)
+
+    def test_put_keeps_mode(self):
+        os.chmod(self.disk, 0o640)
+        swap.put(self.disk, True)
+        self.assertEqual(0o640, stat.S_IMODE(os.stat(self.disk).st_mode))
+
+    def test_put_keeps_extended_attributes(self):
+        os.setxattr(self.disk, 'user.label', b'virt_content_t')
+        swap.put(self.disk, True)
+        self.assertEqual(b'virt_content_t',
+                         os.getxattr(self.disk, 'user.label'))
+
+    def test_put_does_not_keep_the_time(self):
+        os.utime(self.disk, (1, 1))
+        swap.put(self.disk, True)
+        self.assertNotEqual(1, os.stat(self.disk).st_mtime)
+
+    def test_put_syncs_before_and_after_the_exchange(self):
+        calls = mock.Mock()
+        with mock.patch.multiple(
+                os, fsync=calls.fsync, rename=calls.rename):
+            swap.put(self.disk, True)
+        self.assertEqual(['fsync', 'rename', 'fsync'],
+                         [name for name, _args, _kwargs in calls.mock_calls])
+
+    def test_tidy_removes_a_copy(self):
+        swap.tidy(self.disk)
+        self.assertEqual({'disk': 'old'}, self.contents())
+
+    def test_tidy_after_a_kill_before_the_exchange(self):
+        os.link(self.disk, self.old)
+        swap.tidy(self.disk)
+        self.assertEqual({'disk': 'old'}, self.contents())
+
+    def test_tidy_leaves_an_old_file(self):
+        swap.put(self.disk, True)
+        swap.tidy(self.disk)
+        self.assertEqual({'disk': 'new', 'disk.specguard-old': 'old'},
+                         self.contents())
+
+    def test_discard_old(self):
+        swap.put(self.disk, True)
+        self.assertTrue(swap.has_old(self.disk))
+        swap.discard_old(self.disk)
+        self.assertFalse(swap.has_old(self.disk))
+        self.assertEqual({'disk': 'new'}, self.contents())
