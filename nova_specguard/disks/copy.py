@@ -144,7 +144,8 @@ class Copier:
                 line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=errors, env={**os.environ, 'LC_ALL': 'C'}) as process:
             try:
-                for chunk in iter(lambda: process.stdout.read1(4096), b''):
+                stdout = process.stdout.fileno()
+                for chunk in iter(lambda: os.read(stdout, 4096), b''):
                     output += chunk
                     shown = _PROGRESS.findall(chunk)
                     if shown:
