@@ -10,10 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import itertools
+import multiprocessing
 import os
+import signal
 import stat
 from unittest import mock
 
+import ddt
 import fixtures
 
 from nova_specguard.disks import swap
@@ -21,7 +25,7 @@ from nova_specguard import exception
 from tests.unit import base
 
 
-class SwapTest(base.TestCase):
+class SwapTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -43,6 +47,9 @@ class SwapTest(base.TestCase):
             with open(os.path.join(self.folder, name)) as read:
                 found[name] = read.read()
         return found
+
+
+class SwapTest(SwapTestCase):
 
     def test_put_keeps_the_old_file(self):
         swap.put(self.disk, keeps_old=True)
@@ -116,3 +123,52 @@ class SwapTest(base.TestCase):
         swap.discard_old(self.disk)
         self.assertFalse(swap.has_old(self.disk))
         self.assertEqual({'disk': 'new'}, self.contents())
+
+
+@ddt.ddt
+class KillTest(SwapTestCase):
+    """Killed before, and after, each call that changes something."""
+
+    def put_and_be_killed(self, name, is_after, number):
+        """Run put in a process that is killed at one of its calls.
+
+        :param name: of a function of os
+        :param is_after: whether after the call, not before it
+        :param number: which of the calls of this function
+        """
+        call = getattr(os, name)
+        calls = []
+
+        def killing(*args, **kwargs):
+            calls.append(args)
+            if len(calls) < number:
+                return call(*args, **kwargs)
+            if is_after:
+                call(*args, **kwargs)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def put():
+            with mock.patch.object(os, name, killing):
+                swap.put(self.disk, True)
+
+        process = multiprocessing.get_context('fork').Process(target=put)
+        process.start()
+        process.join()
+        self.assertEqual(-signal.SIGKILL, process.exitcode)
+
+    @ddt.data(*itertools.product(
+        (('chown', 1), ('utime', 2), ('fsync', 1), ('link', 1),
+         ('rename', 1), ('fsync', 2)), (False, True)))
+    @ddt.unpack
+    def test_put(self, call, is_after):
+        name, number = call
+        self.put_and_be_killed(name, is_after, number)
+        text = self.contents()['disk']
+        self.assertIn(text, ('old', 'new'))
+        swap.tidy(self.disk)
+        if text == 'old':
+            self.assertEqual({'disk': 'old'}, self.contents())
+            self.write('disk.specguard-new', 'new')
+            swap.put(self.disk, True)
+        self.assertEqual({'disk': 'new', 'disk.specguard-old': 'old'},
+                         self.contents())
