@@ -49,6 +49,8 @@ FOUND = 'SPECGUARD-301'
 HEALED = 'SPECGUARD-302'
 NOT_HEALED = 'SPECGUARD-303'
 DISK = 'SPECGUARD-401'
+DISK_REPAIRED = 'SPECGUARD-402'
+DISK_NOT_REPAIRED = 'SPECGUARD-403'
 
 _LEVELS = {
     SUMMARY: logging.INFO,
@@ -63,6 +65,8 @@ _LEVELS = {
     HEALED: logging.WARNING,
     NOT_HEALED: logging.WARNING,
     DISK: logging.WARNING,
+    DISK_REPAIRED: logging.WARNING,
+    DISK_NOT_REPAIRED: logging.WARNING,
 }
 _REMEMBERED_INCIDENTS = 4096
 _PLAIN = re.compile(r'[A-Za-z0-9_.:/@+,|-]+\Z')
@@ -117,12 +121,14 @@ def _observed(differences):
 def at_rest(code, operation, outcome, finding, differences, reason=None):
     """Alert what a command found of a server at rest, or did about it.
 
-    :param code: FOUND, HEALED, NOT_HEALED or DISK
+    :param code: FOUND, HEALED, NOT_HEALED, DISK, DISK_REPAIRED or
+        DISK_NOT_REPAIRED
     :param operation: name of the command
     :param outcome: its name in the line
-    :param finding: nova_specguard.audit.audit.Finding of the server
+    :param finding: what has instance_uuid, project_id and cell, as
+        nova_specguard.audit.audit.Finding
     :param differences: the differences that this outcome is about
-    :param reason: why it was not healed
+    :param reason: why it was not healed or repaired
     """
     LOG.log(_LEVELS[code], '%s', line(code, {
         'operation': operation, 'outcome': outcome,
