@@ -22,11 +22,13 @@ _INTERVAL = 0.2
 class Bar:
     """Draws how far something is; on anything but a terminal nothing."""
 
-    def __init__(self, stream):
+    def __init__(self, stream, text=None):
         """Begin.
 
         :param stream: where to draw, usually stderr
+        :param text: function as line() that makes the text
         """
+        self._text = text or line
         self._stream = stream if stream.isatty() else None
         self._begun = self._drawn = time.monotonic()
 
@@ -40,7 +42,7 @@ class Bar:
         if self._stream is None or now - self._drawn < _INTERVAL:
             return
         self._drawn = now
-        self._stream.write('\r' + line(done, total, now - self._begun))
+        self._stream.write('\r' + self._text(done, total, now - self._begun))
         self._stream.flush()
 
     def clear(self):
@@ -59,9 +61,18 @@ def line(done, total, seconds):
     :returns: text of always the same length for the same total
     """
     done = min(done, total)
-    filled = _WIDTH * done // total if total else _WIDTH
     rate = done / seconds if seconds else 0
     left = '%d:%02d' % divmod((total - done) / rate, 60) if rate else '-:--'
-    return '[%s%s] %*d/%d servers, %6d/s, %6s left' % (
-        '#' * filled, '-' * (_WIDTH - filled), len(str(total)), done, total,
-        rate, left)
+    return '%s %*d/%d servers, %6d/s, %6s left' % (
+        drawn(done, total), len(str(total)), done, total, rate, left)
+
+
+def drawn(done, total):
+    """The bar alone.
+
+    :param done: how many are done
+    :param total: of how many
+    :returns: text of always the same length
+    """
+    filled = _WIDTH * done // total if total else _WIDTH
+    return '[%s%s]' % ('#' * filled, '-' * (_WIDTH - filled))
