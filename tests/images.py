@@ -93,10 +93,18 @@ class Story:
     :ivar disk: path of its disk
     """
 
-    def __init__(self, folder, size=24 * MEBIBYTE, options=()):
-        self.original = os.path.join(folder, '_base', 'original')
-        self.snapshot = os.path.join(folder, '_base', 'snapshot')
-        self.disk = os.path.join(folder, 'server', 'disk')
+    def __init__(self, folder, size=24 * MEBIBYTE, options=(),
+                 names=('original', 'snapshot', 'server')):
+        """Make it.
+
+        :param folder: path of instances_path
+        :param size: of the disk, in bytes
+        :param options: of qemu-img create for the disk
+        :param names: names of the two bases, and of the server's folder
+        """
+        self.original = os.path.join(folder, '_base', names[0])
+        self.snapshot = os.path.join(folder, '_base', names[1])
+        self.disk = os.path.join(folder, names[2], 'disk')
         for path in (self.original, self.disk):
             os.mkdir(os.path.dirname(path))
         create(self.original, 16 * MEBIBYTE, image_format='raw')

@@ -20,7 +20,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 
 from nova.privsep import qemu
@@ -136,9 +135,8 @@ class Copier:
 
         :returns: what it has written to its output
         """
-        line = ['setpriv', '--pdeathsig', 'KILL', '--', sys.executable, '-m',
-                'oslo_concurrency.prlimit', *self._limits.prlimit_args(),
-                '--', 'qemu-img', command, *arguments]
+        line = ['setpriv', '--pdeathsig', 'KILL', 'prlimit',
+                *self._limits.prlimit_args(), 'qemu-img', command, *arguments]
         output = b''
         with tempfile.TemporaryFile() as errors, subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -33,13 +33,18 @@ def tidy(disk):
     """
     fileutils.delete_if_exists(disk + COPY)
     # killed after the old file had got its second name, before the exchange
-    if has_old(disk) and os.path.samefile(disk, disk + OLD):
+    if os.path.lexists(disk + OLD) and os.path.samefile(disk, disk + OLD):
         os.unlink(disk + OLD)
 
 
-def has_old(disk):
-    """Whether the file from before an earlier repair is kept."""
-    return os.path.lexists(disk + OLD)
+def check_none_kept(disk):
+    """Make sure that no file from before an earlier repair is kept.
+
+    :param disk: path of the disk
+    :raises NotRepairable: if there is one
+    """
+    if os.path.lexists(disk + OLD):
+        raise _kept(disk)
 
 
 def discard_old(disk):
@@ -73,16 +78,22 @@ def put(disk, keeps_old):
         try:
             os.link(disk, disk + OLD)
         except FileExistsError:
-            raise exception.NotRepairable(
-                reason='%s of an earlier repair is still there: look at it, '
-                       'and give --discard-old' % (disk + OLD))
+            raise _kept(disk)
     try:
         os.rename(copy, disk)
     except OSError:
         if keeps_old:
             os.unlink(disk + OLD)
         raise
+    if not keeps_old:
+        fileutils.delete_if_exists(disk + OLD)
     _sync(os.path.dirname(disk))
+
+
+def _kept(disk):
+    return exception.NotRepairable(
+        reason='%s of an earlier repair is still there: look at it, and give '
+               '--discard-old' % (disk + OLD))
 
 
 def _sync(path):

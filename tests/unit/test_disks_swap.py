@@ -119,9 +119,15 @@ class SwapTest(SwapTestCase):
 
     def test_discard_old(self):
         swap.put(self.disk, True)
-        self.assertTrue(swap.has_old(self.disk))
+        self.assertRaises(exception.NotRepairable, swap.check_none_kept,
+                          self.disk)
         swap.discard_old(self.disk)
-        self.assertFalse(swap.has_old(self.disk))
+        swap.check_none_kept(self.disk)
+        self.assertEqual({'disk': 'new'}, self.contents())
+
+    def test_put_without_the_old_file_removes_an_older_one(self):
+        self.write('disk.specguard-old', 'older')
+        swap.put(self.disk, keeps_old=False)
         self.assertEqual({'disk': 'new'}, self.contents())
 
 
