@@ -92,7 +92,7 @@ class Audit(lister.Lister):
         parser.add_argument(
             '--all', action='store_true',
             help='Print a row for each disk, also for those that are right, '
-                 'or that do not apply: the file for "disks publish".')
+                 'or that do not apply.')
         return parser
 
     def run(self, parsed_args):
