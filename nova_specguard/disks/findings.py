@@ -37,8 +37,8 @@ UNSAFE = base.DriftClass(
     'The disk names a file or a server that no disk of nova names. Made by '
     'hand, or by a tenant.', 'CVE-2024-32498.')
 
-# It does no harm as long as nova goes by its own record, and a tenant shall not
-# be able to raise alarms by it.
+# It does no harm as long as nova goes by its own record, and a tenant shall
+# not be able to raise alarms by it.
 HEADER = dataclasses.replace(
     UNSAFE, severity='info',
     cause='A tenant wrote the header of an image format to the start of its '
