@@ -34,14 +34,13 @@ _COLUMNS = (
     'project_id', 'user_id', 'created_at', 'updated_at', 'instance_type_id',
     'vcpus', 'memory_mb', 'root_gb', 'ephemeral_gb')
 _EXTRA_COLUMNS = ('flavor', 'numa_topology', 'pci_requests')
-# The text of a JSON object of what system_metadata keeps of the image.
-_IMAGE = 'image_metadata'
 
 # As in nova's own migration_get_in_progress_by_host_and_node.
 _ENDED = ('confirmed', 'reverted', 'error', 'failed', 'completed',
           'cancelled', 'done')
 
-Row = collections.namedtuple('Row', _COLUMNS + _EXTRA_COLUMNS + (_IMAGE,))
+Row = collections.namedtuple(
+    'Row', _COLUMNS + _EXTRA_COLUMNS + ('image_metadata',))
 
 Migration = collections.namedtuple(
     'Migration', 'instance_uuid id migration_type status '
@@ -73,13 +72,18 @@ def _json_group_object(element, compiler, **kwargs):
         element.clauses, **kwargs)
 
 
-def _image_metadata():
+def image_metadata():
+    """What system_metadata keeps of the image of a server.
+
+    :returns: column of a select of instances, the text of a JSON object or
+        None
+    """
     # A row is a dozen times as expensive here as it is in the database.
     return (sa.select(_object(_METADATA.c.key, _METADATA.c.value))
             .where(_METADATA.c.instance_uuid == _INSTANCES.c.uuid,
                    _METADATA.c.deleted == 0,
                    _METADATA.c.key.like(r'image\_%', escape='\\'))
-            .scalar_subquery())
+            .label('image_metadata'))
 
 
 class Cell:
@@ -120,7 +124,7 @@ class Cell:
         rows = self.execute(
             sa.select(*(_INSTANCES.c[name] for name in _COLUMNS),
                       *(_EXTRA.c[name] for name in _EXTRA_COLUMNS),
-                      _image_metadata())
+                      image_metadata())
             .select_from(_INSTANCES.outerjoin(
                 _EXTRA, sa.and_(_EXTRA.c.instance_uuid == _INSTANCES.c.uuid,
                                 _EXTRA.c.deleted == 0)))

@@ -96,17 +96,16 @@ class _Reader:
                       _INSTANCES.c.host, _INSTANCES.c.vm_state,
                       _INSTANCES.c.task_state, _INSTANCES.c.image_ref,
                       _INSTANCES.c.os_type, _INSTANCES.c.ephemeral_key_uuid,
-                      _EXTRA.c.flavor)
+                      _EXTRA.c.flavor, cell_rows.image_metadata())
             .select_from(_INSTANCES.outerjoin(
                 _EXTRA, sa.and_(_EXTRA.c.instance_uuid == _INSTANCES.c.uuid,
                                 _EXTRA.c.deleted == 0)))
             .where(_INSTANCES.c.uuid.in_(uuids), _INSTANCES.c.deleted == 0))
-        metadata = self._cell.image_metadata(uuids)
         roots = self._cell.root_destinations(uuids)
         devices = self._devices(uuids)
         for row in rows:
             flavor = reader.get(stored.parse(row.flavor), 'cur')
-            image = reader.as_dict(stored.parse(metadata.get(row.uuid)))
+            image = reader.as_dict(stored.parse(row.image_metadata))
             local = devices.get(row.uuid, ())
             yield row.uuid, facts.Server(
                 project_id=row.project_id, host=row.host,
