@@ -49,7 +49,10 @@ DRIFT = ((alerts.CORRECTED, 'corrected'), (alerts.REFUSED, 'refused'),
          (alerts.ALLOWED, 'allowed'))
 AT_REST = ((alerts.FOUND, 'audit', 'found'),
            (alerts.HEALED, 'heal', 'healed'),
-           (alerts.NOT_HEALED, 'heal', 'left'))
+           (alerts.NOT_HEALED, 'heal', 'left'),
+           (alerts.DISK, 'disks-audit', 'found'),
+           (alerts.DISK_REPAIRED, 'disks-repair', 'repaired'),
+           (alerts.DISK_NOT_REPAIRED, 'disks-repair', 'left'))
 
 
 class Syslog:

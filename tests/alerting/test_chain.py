@@ -67,7 +67,7 @@ class BurstTest(base.TestCase):
                 for result in ('checked', 'corrected', 'refused', 'allowed',
                                'unverifiable', 'faults')}}
         total = sum(expected['alerts'].values())
-        self.assertEqual(11 * COUNT, total)
+        self.assertEqual(14 * COUNT, total)
 
         chain.eventually(lambda: self.chain.mtail.total() >= total,
                          'last alert at mtail', PATIENCE)
@@ -117,7 +117,7 @@ class PageTest(base.TestCase):
     def test_page_of_a_refused_move_arrives_and_resolves(self):
         rules = chain.load_rules()
         refused = rules['groups'][0]['rules'][0]
-        refused['expr'], count = re.subn(r'< 600\b', '< 5', refused['expr'])
+        refused['expr'], count = re.subn(r'< 600\b', '< 30', refused['expr'])
         self.assertEqual(('SpecguardMoveRefused', 1),
                          (refused['alert'], count))
         alerting = self.useFixture(chain.Chain(rules))

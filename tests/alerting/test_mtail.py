@@ -26,6 +26,7 @@ from stevedore import named
 
 from nova_specguard import alerts
 from nova_specguard.audit import classes
+from nova_specguard.disks import findings
 from nova_specguard import fields
 from nova_specguard.operation import Operation
 from tests.alerting import base
@@ -34,10 +35,13 @@ from tests.unit import test_alerts
 
 CODES = sorted(value for value in vars(alerts).values()
                if isinstance(value, str) and value.startswith('SPECGUARD-'))
-FIELDS = [field.NAME for field in fields.FIELDS] + list(classes.NAMES)
+FIELDS = [field.NAME for field in fields.FIELDS] + [
+    *classes.NAMES, findings.FIELD]
 OPERATIONS = [*map(str, Operation), 'migrate|resize',
-              'evacuate|live-migration', 'audit', 'heal']
-OUTCOMES = ('corrected', 'refused', 'allowed', 'found', 'healed', 'left')
+              'evacuate|live-migration', 'audit', 'heal',
+              'disks-audit', 'disks-repair']
+OUTCOMES = ('corrected', 'refused', 'allowed', 'found', 'healed', 'left',
+            'repaired')
 
 
 def incident(code='SPECGUARD-102', operation='live-migration',
@@ -155,7 +159,7 @@ class FieldsTest(MtailTestCase):
     def test_unknown_fields_of_a_line_are_one_other(self):
         self.assertEqual(
             {('flavor',): 1, ('other',): 2},
-            self.fields('disk,flavor,colour', 'flavor_spec'))
+            self.fields('disks,flavor,colour', 'flavor_spec'))
 
 
 class PrefixTest(MtailTestCase):
