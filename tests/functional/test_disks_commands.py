@@ -57,7 +57,7 @@ class ExportTest(command.CommandTestCase):
         self.assertEqual(127, self.run_command('disks', 'export'))
 
     def test_unreadable_cell(self):
-        gone = self.cell.add_mapping('gone', 'nosuchdialect://db/nova')
+        gone = self.cell.add_mapping('gone', 'nosuchdialect+driver://db/nova')
         objects.HostMapping(self.cell.context, host='lost',
                             cell_mapping=gone).create()
         self.assertEqual(2, self.run_command(

@@ -12,7 +12,6 @@
 
 import io
 import json
-import logging
 import os
 import shutil
 import subprocess
@@ -22,9 +21,6 @@ from unittest import mock
 
 import ddt
 import fixtures
-from nova import config
-from oslo_config import cfg
-from oslo_log import log as oslo_logging
 
 from nova_specguard.cmd import main
 from nova_specguard.cmd import progress
@@ -37,15 +33,11 @@ from tests.unit import builders
 from tests.unit import command
 
 
-class DisksRepairTestCase(base.TestCase):
+class DisksRepairTestCase(command.Program, base.TestCase):
     """A compute host with the server of the report."""
 
     def setUp(self):
         super().setUp()
-        oslo_logging.register_options(cfg.CONF)
-        self.useFixture(fixtures.MockPatchObject(config, 'parse_args'))
-        root = logging.getLogger()
-        self.addCleanup(setattr, root, 'handlers', root.handlers)
         self.useFixture(compute_host.Unprivileged())
         self.folder = self.useFixture(fixtures.TempDir()).path
         self.conf.config(instances_path=self.folder)
