@@ -15,7 +15,6 @@
 import os
 
 from cliff import command
-from cliff import lister
 import nova.conf
 
 from nova_specguard import alerts
@@ -61,7 +60,7 @@ class Export(command.Command):
         self.app.stdout.write(found.dump())
 
 
-class Audit(lister.Lister):
+class Audit(base.Command):
     """Compare the disks of a compute host with the images of its servers.
 
     Run it on the compute host as the user of nova-compute, with the file that
@@ -77,7 +76,7 @@ class Audit(lister.Lister):
     several the highest, but 2 before 3.
     """
 
-    # What fits on a terminal.
+    COLUMNS = findings.COLUMNS
     TABLE_COLUMNS = ('instance_uuid', 'disk', 'drift_class', 'severity',
                      'state', 'reason', 'safe_until')
 
@@ -95,16 +94,6 @@ class Audit(lister.Lister):
                  'or that do not apply.')
         return parser
 
-    def run(self, parsed_args):
-        for column in parsed_args.columns:
-            if column not in findings.COLUMNS:
-                raise errors.CommandError('no column %r, only %s' % (
-                    column, ', '.join(findings.COLUMNS)))
-        if not parsed_args.columns and parsed_args.formatter == 'table':
-            parsed_args.columns = list(self.TABLE_COLUMNS)
-        super().run(parsed_args)
-        return self._exit_code
-
     def take_action(self, parsed_args):
         running = self._begin(parsed_args)
         bar = progress.Bar(self.app.stderr)
@@ -121,7 +110,7 @@ class Audit(lister.Lister):
                 alerts.DISK, 'disks-audit', 'found', of_server[0],
                 [finding.difference for finding in of_server])
         self._end(found, drifted)
-        return findings.COLUMNS, [
+        return self.COLUMNS, [
             findings.row(finding) for finding in found
             if parsed_args.all or finding.state in (
                 findings.FOUND, findings.UNREADABLE)]

@@ -11,8 +11,6 @@
 #    under the License.
 """nova-specguard disks repair."""
 
-from cliff import lister
-
 from nova_specguard import alerts
 from nova_specguard.cmd import base
 from nova_specguard.cmd import errors
@@ -24,7 +22,7 @@ from nova_specguard.disks import repairer
 from nova_specguard import exception
 
 
-class Repair(lister.Lister):
+class Repair(base.Command):
     """Give the disk of a stopped server the base that nova takes it to have.
 
     Run it on the server's compute host as the user of nova-compute. Works on
@@ -68,16 +66,6 @@ class Repair(lister.Lister):
             '--dry-run', action='store_true',
             help='Show what would be done, and write nothing.')
         return parser
-
-    def run(self, parsed_args):
-        for column in parsed_args.columns:
-            if column not in self.COLUMNS:
-                raise errors.CommandError('no column %r, only %s' % (
-                    column, ', '.join(self.COLUMNS)))
-        if not parsed_args.columns and parsed_args.formatter == 'table':
-            parsed_args.columns = list(self.TABLE_COLUMNS)
-        super().run(parsed_args)
-        return self._exit_code
 
     def take_action(self, parsed_args):
         known = _facts(parsed_args)
