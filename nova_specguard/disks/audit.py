@@ -125,19 +125,14 @@ class Audit:
                 yield findings.Finding(
                     disk=disk, path=path, state=verdict.state,
                     drift_class=verdict.drift_class,
-                    reason=verdict.reason and _shown(verdict.reason),
+                    reason=verdict.reason,
                     expected_base=names and os.path.join(
                         self._cache, names[0]),
                     found_base=read.base and reader.short(
-                        alerts.mask(_shown(read.base))),
+                        alerts.mask(read.base)),
                     safe_until=verdict.drift_class and advice.safe_until(
                         verdict.drift_class, disk, read, self._cache),
                     **about)
-
-
-def _shown(text):
-    """A text that can hold what a tenant has written, for a terminal."""
-    return text if text.isprintable() else ascii(text)
 
 
 def _left_out(server, disk, path, formats):

@@ -131,6 +131,15 @@ class AuditTest(command.CommandTestCase):
         self.assertIn('disk-unsafe', self.stdout.getvalue())
         self.assertEqual([], self.alerts.lines)
 
+    def test_names_that_move_the_terminal(self):
+        self.host.add_server({'disk': {
+            'base': 'a\x1b[2J\u202eb', 'options': ('-u',)}})
+        for name in ('table', 'value', 'csv'):
+            self.assertEqual(3, self.run_audit('-f', name, '-c', 'reason',
+                                               '-c', 'current_value'))
+            self.assertIn(r'\u001b', self.stdout.getvalue())
+            self.assert_printable()
+
     def test_unreadable_before_drift(self):
         self.add_drift()
         uuid = self.add_unreadable()
