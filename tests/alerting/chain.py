@@ -306,6 +306,11 @@ class Chain(fixtures.Fixture):
             Alertmanager(directory, self.pager))
         self.prometheus = self.useFixture(Prometheus(
             directory, self.mtail, alertmanager, self._rules))
+        # increase() needs what there was before the first alert, and the
+        # first look is seconds after the start.
+        eventually(
+            lambda: self.prometheus.samples('nova_specguard_refused_total'),
+            'first look of Prometheus')
 
 
 def load_rules():
