@@ -69,7 +69,7 @@ export PATH=$venv/bin:$PATH PYTHON=python
 export XDG_CACHE_HOME=$root/.venvs/cache
 export OS_STDOUT_CAPTURE=${OS_STDOUT_CAPTURE:-1}
 export OS_STDERR_CAPTURE=${OS_STDERR_CAPTURE:-1}
-export OS_TEST_TIMEOUT=${OS_TEST_TIMEOUT:-300}
+export OS_TEST_TIMEOUT=${OS_TEST_TIMEOUT:-600}
 # nova's default differs between its releases and services.
 disable_eventlet=${OS_NOVA_DISABLE_EVENTLET_PATCHING:-false}
 export OS_NOVA_DISABLE_EVENTLET_PATCHING=$disable_eventlet

@@ -10,6 +10,9 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+# Finds out whether there are forkservers, which eventlet's sockets hide.
+import multiprocessing.reduction  # noqa: F401
+
 # nova has to decide between eventlet and native threads before anything else
 # is imported; its own functional tests do so in their package.
 import nova.tests.functional  # noqa: F401

@@ -18,6 +18,7 @@ import random
 import threading
 
 import fixtures
+from nova.compute import manager
 from nova import exception as nova_exception
 from oslo_utils import timeutils
 
@@ -59,21 +60,35 @@ class ServicesTest(drifts.Drifts, functional_base.TestCase):
         self.done = dict.fromkeys(self.operations, 0)
         self.healed = self.left = 0
         self.driver_refuses = set()
+        self.has_ended = {}
         refuse = self.refuse_resize(
             world.WorldDriver.migrate_disk_and_power_off)
         self.useFixture(fixtures.MockPatchObject(
             world.WorldDriver, 'migrate_disk_and_power_off', refuse))
+        self.useFixture(fixtures.MockPatchObject(
+            manager.ComputeManager, 'resize_instance',
+            self.tell_end(manager.ComputeManager.resize_instance)))
 
     def refuse_resize(self, migrate):
         """As libvirt does, for those servers that are to drift."""
         def migrate_disk_and_power_off(driver, context, instance, *args,
                                        **kwargs):
             if instance.uuid in self.driver_refuses:
+                self.has_ended[instance.uuid] = threading.Event()
                 raise nova_exception.InstanceFaultRollback(
                     inner_exception=nova_exception.ResizeError(
                         reason='Unable to resize disk down.'))
             return migrate(driver, context, instance, *args, **kwargs)
         return migrate_disk_and_power_off
+
+    def tell_end(self, resize_instance):
+        def told(compute, context, instance, **kwargs):
+            try:
+                return resize_instance(compute, context, instance, **kwargs)
+            finally:
+                if instance.uuid in self.has_ended:
+                    self.has_ended[instance.uuid].set()
+        return told
 
     # What nova does
 
@@ -96,6 +111,10 @@ class ServicesTest(drifts.Drifts, functional_base.TestCase):
         self.driver_refuses.add(server['id'])
         self.resize_to_other(server)
         self.driver_refuses.remove(server['id'])
+        # nova-compute resets the task_state once more after the server has
+        # settled, whatever has begun then.
+        if server['id'] in self.has_ended:
+            self.has_ended[server['id']].wait()
 
     def migrate_and_confirm(self, server):
         self.migrate(server)
