@@ -29,6 +29,7 @@ from tests.endurance import base
 from tests.unit import builders
 
 DATA = 'nova_object.data'
+PATIENCE = 300
 
 
 class SavesTest(base.EnduranceTestCase):
@@ -102,7 +103,7 @@ class SavesTest(base.EnduranceTestCase):
             thread.start()
         self.is_over.wait(self.SECONDS)
         # A slow machine takes longer for what shows something.
-        self.has_healed.wait()
+        has_healed = self.has_healed.wait(PATIENCE)
         self.is_over.set()
         for thread in threads:
             thread.join()
@@ -111,6 +112,7 @@ class SavesTest(base.EnduranceTestCase):
                 self.saved, self.healed, self.left)))
         self.assertEqual([], self.lost)
         self.assertGreater(self.saved, self.SECONDS)
+        self.assertTrue(has_healed)
         for uuid in self.uuids:
             stored_spec = json.loads(spec_row.read(self.context, uuid))
             # whole, of one flavor or the other
